@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int read_file(int dir_fd, const char *path, size_t max_bytes, char **ret_data, size_t *ret_bytes)
+{
+	AUTO_CLOSE int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	AUTO_FREE char *data = NULL;
+	size_t n = 0, cap = 4096;
+
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		char *bigger = data;
+		ssize_t got;
+
+		if (!data || cap - n < 2) {
+			cap = data ? cap * 2 : cap;
+			bigger = realloc(data, cap);
+			if (!bigger)
+				return -ENOMEM;
+			data = bigger;
+		}
+		got = read(fd, data + n, cap - n - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			break;
+		n += got;
+		if (n > max_bytes)
+			return -EFBIG;
+	}
+	data[n] = 0;
+	*ret_data = TAKE_PTR(data);
+	*ret_bytes = n;
+	return 0;
+}
+
+static int open_in_place(struct file_out *f, const char *path, struct errmsg *e)
+{
+	int fd = strcmp(path, "-") ? open(path, O_WRONLY | O_CLOEXEC) :
+				     fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+
+	if (fd < 0)
+		return errmsg_set(e, -errno, "cannot write to '%s': %s", path, strerror(errno));
+	f->stream = fdopen(fd, "we");
+	if (!f->stream) {
+		close(fd);
+		return errmsg_set(e, -ENOMEM, "cannot write to '%s': out of memory", path);
+	}
+	return 0;
+}
+
+static int open_temporary(struct file_out *f, const char *path, struct errmsg *e)
+{
+	int fd;
+
+	if (asprintf(&f->temp_path, "%s.tmp-XXXXXX", path) < 0) {
+		f->temp_path = NULL;
+		return errmsg_set(e, -ENOMEM, "cannot write to '%s': out of memory", path);
+	}
+	fd = mkostemp(f->temp_path, O_CLOEXEC);
+	if (fd < 0) {
+		int r = -errno;
+
+		free(TAKE_PTR(f->temp_path));
+		return errmsg_set(e, r, "cannot create output file '%s': %s; choose a folder that "
+				  "exists and is writable", path, strerror(-r));
+	}
+	f->stream = fdopen(fd, "we");
+	if (!f->stream) {
+		close(fd);
+		return errmsg_set(e, -ENOMEM, "cannot write to '%s': out of memory", path);
+	}
+	return 0;
+}
+
+int file_out_open(struct file_out *ret, const char *path, struct errmsg *e)
+{
+	struct file_out f = {};
+	struct stat st;
+	int r;
+
+	f.path = strdup(path);
+	if (!f.path)
+		return errmsg_set(e, -ENOMEM, "cannot write to '%s': out of memory", path);
+	if (!strcmp(path, "-") || (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+		r = open_in_place(&f, path, e);
+	else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		r = errmsg_set(e, -EISDIR, "cannot write to '%s': it is a folder; name a file", path);
+	else
+		r = open_temporary(&f, path, e);
+	if (r) {
+		file_out_deinit(&f);
+		return r;
+	}
+	*ret = f;
+	return 0;
+}
+
+int file_out_commit(struct file_out *f, struct errmsg *e)
+{
+	FILE *stream = TAKE_PTR(f->stream);
+	int r = 0;
+
+	errno = 0;
+	if (fflush(stream) || ferror(stream))
+		r = errno ? -errno : -EIO;
+	if (!r && f->temp_path && (fchmod(fileno(stream), 0644) || fsync(fileno(stream))))
+		r = -errno;
+	if (fclose(stream) && !r)
+		r = -errno;
+	if (!r && f->temp_path && rename(f->temp_path, f->path))
+		r = -errno;
+	if (r) {
+		r = errmsg_set(e, r, "cannot write '%s': %s; nothing was left there", f->path,
+			       strerror(-r));
+		file_out_deinit(f);
+		return r;
+	}
+	free(TAKE_PTR(f->temp_path));
+	return 0;
+}
+
+void file_out_deinit(struct file_out *f)
+{
+	if (f->stream)
+		fclose(f->stream);
+	if (f->temp_path)
+		unlink(f->temp_path);
+	free(f->temp_path);
+	free(f->path);
+	*f = (struct file_out){};
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * symbolize.h: from a module and an address to functions, files and lines, inlined frames included.
+ *
+ * Sources, best first: DWARF of the file or of its separate debug file (build-id folders, debug
+ * link, debuginfod when allowed), .symtab, .gnu_debugdata, .dynsym; JIT perf maps; kallsyms.
+ * Results go into a profile's tables; each distinct (module, address) is looked up once.
+ */
+#ifndef SPANPROF_CODE_SYMBOLIZE_H
+#define SPANPROF_CODE_SYMBOLIZE_H
+
+#include "code/module.h"
+#include "model/profile.h"
+
+#include <sys/types.h>
+
+struct symbolizer;
+
+struct symbolize_options {
+	const char *debug_dirs; /* colon-separated; NULL: /usr/lib/debug */
+	bool debuginfod;	/* off unless asked */
+	uint64_t debuginfod_budget_ns; /* for all look-ups together */
+	bool lines;		/* file:line and inlined frames (needs DWARF) */
+};
+
+int symbolizer_new(struct symbolizer **ret, struct profile *profile /* borrowed */,
+		   const struct symbolize_options *options);
+struct symbolizer *symbolizer_free(struct symbolizer *s);
+
+/*
+ * Interns the location of an ELF virtual address. return_address: look up address - 1.
+ * runtime_pc is kept for output. 0, -ENOMEM, -ENOSPC.
+ */
+int symbolize_module(struct symbolizer *s, struct module *m, uint64_t vaddr, bool return_address,
+		     uint32_t location_flags, uint64_t runtime_pc, uint32_t *ret_location);
+/* A PC in no module: JIT perf map of the process (NSpid, its root), else "[unknown]". */
+int symbolize_anonymous(struct symbolizer *s, pid_t pid, uint64_t pc, bool return_address,
+			uint32_t location_flags, uint32_t *ret_location);
+/* A kernel address; "[kernel]" when kallsyms cannot be read. */
+int symbolize_kernel(struct symbolizer *s, uint64_t pc, uint32_t *ret_location);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * unwind.h: walks a copied window of a stack with call frame rules. Pure: all memory it reads is
+ * the window, all rules come from a callback. Input is hostile; it always ends.
+ */
+#ifndef SPANPROF_CODE_UNWIND_H
+#define SPANPROF_CODE_UNWIND_H
+
+#include "bpf/wire.h"
+#include "code/cfi.h"
+#include "model/profile.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { UNWIND_DEPTH_MAX = 2048 };
+
+enum unwind_frame_flag {
+	UNWIND_F_FP = 1 << 0,	  /* the caller of this frame was found by frame pointer */
+	UNWIND_F_SIGNAL = 1 << 1, /* signal frame: the next PC is exact, not a return address */
+	UNWIND_F_EXACT = 1 << 2,  /* pc is an interrupted instruction (leaf, or under a signal frame);
+				     otherwise a return address: look up pc - 1 */
+};
+
+struct unwind_frame {
+	uint64_t pc;
+	uint64_t cfa; /* canonical frame address; 0 when the walk stopped here */
+	uint8_t flags;
+};
+
+struct unwind_input {
+	const struct wire_regs *regs;
+	const uint8_t *window;
+	size_t window_bytes;
+	uint64_t window_start; /* address of window[0] */
+	const struct wire_snap_span *spans; /* outermost first */
+	size_t n_spans;
+	uint16_t snap_flags; /* enum wire_snapshot_flag */
+};
+
+struct unwind_stack {
+	struct unwind_frame frames[UNWIND_DEPTH_MAX]; /* leaf first */
+	size_t n;
+	enum stack_stop stop; /* of the walk as a whole (towards the outermost span) */
+	/* For spans[i]: number of frames up to and including its endpoint's frame; 0: not reached. */
+	uint32_t span_depth[WIRE_NAMED_MAX];
+};
+
+/*
+ * Finds the rule for pc. exact: pc is an instruction that was interrupted. 0 or a positive
+ * enum cfi_result. The rule is borrowed until the next call.
+ */
+typedef int (*unwind_find_rule)(void *ctx, uint64_t pc, bool exact, const struct cfi_rule **ret);
+
+void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
+		   struct unwind_stack *ret);
+
+#endif

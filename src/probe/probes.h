@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * probes.h: the probes of a run: which endpoint is probed where, for which processes.
+ *
+ * Owns every attached link. Decides per file whether probes are scoped to one process or to the
+ * file with the membership check in BPF. Leave probes (return sites) are attached as BPF reports
+ * call sites, and ahead of time for the direct callers found in the binary.
+ * (draft: src/probe owner fills)
+ */
+#ifndef SPANPROF_PROBE_PROBES_H
+#define SPANPROF_PROBE_PROBES_H
+
+#include "base/errmsg.h"
+#include "bpf/wire.h"
+#include "code/space.h"
+#include "model/counters.h"
+#include "probe/endpoint.h"
+
+#include <sys/types.h>
+
+/* File descriptors of the loaded BPF programs and maps; borrowed. -1: not loaded. */
+struct probe_programs {
+	int enter_fd;
+	int enter_sleepable_fd; /* reads names from pages that are not mapped yet */
+	int leave_fd;		/* return sites */
+	int end_fd;		/* declared end functions */
+	int uret_fd;
+	int endpoints_fd;    /* array map: struct wire_endpoint */
+	int return_sites_fd; /* hash map: struct wire_site_key -> __u32 state */
+};
+
+struct probes;
+
+struct probes_options {
+	enum leave_method leave;
+	bool force;	     /* uretprobe also where it can kill the target */
+	bool preset_callers; /* look for direct callers at start */
+};
+
+int probes_new(struct probes **ret, const struct probe_programs *programs,
+	       const struct probes_options *options);
+/* Detaches everything. */
+struct probes *probes_free(struct probes *p);
+
+/* take_ep is consumed on success; slots are numbered 0, 1, ... in the order of addition. */
+int probes_add_endpoint(struct probes *p, struct endpoint *take_ep, uint32_t *ret_ep_id);
+const struct endpoint *probes_endpoint(const struct probes *p, uint32_t ep_id);
+
+/*
+ * Resolves all endpoints in this process and attaches what is not attached yet. as_id: the address
+ * space the member entry in BPF carries. forks: the instance has or may get several processes.
+ * -ENOENT: no endpoint is in this process (the message has the nearest names).
+ */
+int probes_add_process(struct probes *p, pid_t pid, uint32_t as_id, struct space *space, bool forks,
+		       struct errmsg *e);
+void probes_remove_process(struct probes *p, pid_t pid);
+/* The process forked without exec: probes scoped to it are widened to the file. */
+int probes_widen(struct probes *p, pid_t pid, struct errmsg *e);
+
+/* A call site that BPF reported: attaches a leave probe there, marks it known. */
+void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct space *space,
+		       struct counters *counters);
+
+#endif

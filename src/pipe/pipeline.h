@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pipeline.h: wire records in, finished spans out.
+ *
+ * The only place that wires decode -> assemble -> unwind -> account -> symbolize. It does no I/O of
+ * its own beyond reading mapped files through src/code, reads no clock (time is an argument), and
+ * needs no root: a capture file drives it the same way as the ring buffer does.
+ */
+#ifndef SPANPROF_PIPE_PIPELINE_H
+#define SPANPROF_PIPE_PIPELINE_H
+
+#include "code/space.h"
+#include "code/symbolize.h"
+#include "model/profile.h"
+#include "probe/endpoint.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pipeline;
+
+struct pipeline_options {
+	struct symbolize_options symbols;
+	size_t max_open_spans;	     /* 0: 65536 */
+	size_t max_snapshots;	     /* of one span; 0: 262144 */
+	size_t max_profile_bytes;    /* samples beyond it are dropped, oldest spans first; 0: 64 MiB */
+	bool no_symbols;	     /* unwind only (record) */
+	/*
+	 * Called when a span is finished and its samples are in profile->spans[span_idx]. May call
+	 * profile_clear_spans() before it returns. NULL: spans stay in the profile.
+	 */
+	void (*on_span)(void *ctx, struct profile *profile, uint32_t span_idx);
+	/* Called after a space was filled or refreshed, before the record that needed it is done. */
+	void (*on_space)(void *ctx, uint32_t tgid, uint32_t as_id, struct space *space);
+	void *ctx;
+};
+
+/* What the pipeline must know of an endpoint slot. */
+struct pipeline_endpoint {
+	const struct endpoint *spec; /* borrowed, outlives the pipeline */
+	uint64_t threshold_ns;
+	uint64_t sample_after_ns;
+	uint64_t period_ns;
+};
+
+int pipeline_new(struct pipeline **ret, const struct pipeline_options *options);
+struct pipeline *pipeline_free(struct pipeline *p);
+
+/* Adds or changes slot ep_id (0 .. WIRE_EP_MAX - 1); profile.endpoints[ep_id + 1] is its entry. */
+int pipeline_set_endpoint(struct pipeline *p, uint32_t ep_id, const struct pipeline_endpoint *e);
+
+/*
+ * The address space of a process. take_space is consumed on success and replaces an older one of the
+ * same (tgid, as_id). Without a space a process's maps are read when its first record arrives, when
+ * live; a space of the same as_id serves a process that is gone.
+ */
+int pipeline_set_space(struct pipeline *p, uint32_t tgid, uint32_t as_id, struct space *take_space);
+struct space *pipeline_space(struct pipeline *p, uint32_t tgid, uint32_t as_id);
+/* The process is gone: its space is dropped when its last open span is finished. */
+void pipeline_process_gone(struct pipeline *p, uint32_t tgid);
+
+/* One record. 0, -ENOMEM; a bad record is counted. Records that are not about spans are ignored. */
+int pipeline_push(struct pipeline *p, const void *record, size_t bytes);
+
+/* Closes all open spans as unfinished at now_ns. */
+int pipeline_finish(struct pipeline *p, uint64_t now_ns);
+
+/* Borrowed. */
+struct profile *pipeline_profile(struct pipeline *p);
+size_t pipeline_open_spans(const struct pipeline *p);
+
+#endif

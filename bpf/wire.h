@@ -235,7 +235,8 @@ enum wire_op_code {
 	WIRE_OP_IF_NE,	  /* condition: drop the call unless A != imm */
 	WIRE_OP_IF_LT,	  /* condition: drop the call unless (signed) A < imm */
 	WIRE_OP_IF_GE,	  /* condition: drop the call unless (signed) A >= imm */
-	WIRE_OP_IF_PREFIX, /* condition: drop unless the string at A starts with the ep's match bytes */
+	WIRE_OP_IF_PREFIX, /* condition: drop unless the imm bytes at A equal match[arg .. arg + imm) */
+	WIRE_OP_SKIP_Z,	   /* skip the next arg operations when A == 0 */
 	WIRE_OP_MAX
 };
 
@@ -285,17 +286,21 @@ struct wire_endpoint {
 	__u32 n_leave_ops;
 	struct wire_op entry_ops[WIRE_OPS_MAX];
 	struct wire_op leave_ops[WIRE_OPS_MAX]; /* at leave, or the condition of the end probe */
-	__u8 match[64];				/* bytes for WIRE_OP_IF_PREFIX */
+	__u8 match[64];				/* bytes that WIRE_OP_IF_PREFIX compares */
 };
 
 /*
  * Cookie of an attached probe. Entry and end sites carry their own distance from the function's
- * first byte, because two sites of one endpoint may differ.
+ * first byte, because two sites of one endpoint may differ. sp_slots: how many 8-byte slots SP is
+ * below its value at the function's first instruction (a site after "sub $24, %rsp": 3), so that
+ * entry_sp = SP + WIRE_COOKIE_SP(c).
  */
 enum wire_probe_kind { WIRE_P_ENTER = 1, WIRE_P_LEAVE_SITE, WIRE_P_END, WIRE_P_URET };
-#define WIRE_COOKIE(ep_id, site_off) (((__u64)(site_off) << 32) | (__u32)(ep_id))
-#define WIRE_COOKIE_EP(c)	     ((__u32)(c))
-#define WIRE_COOKIE_OFF(c)	     ((__u32)((c) >> 32))
+#define WIRE_COOKIE(ep_id, sp_slots, site_off)                                                     \
+	(((__u64)(site_off) << 32) | ((__u64)(sp_slots) << 16) | (__u16)(ep_id))
+#define WIRE_COOKIE_EP(c)  ((__u32)((c)&0xffff))
+#define WIRE_COOKIE_SP(c)  ((((c) >> 16) & 0xffff) * 8)
+#define WIRE_COOKIE_OFF(c) ((__u32)((c) >> 32))
 
 /* Map `members`: tgid -> this. A process that is not there is never looked at. */
 struct wire_member {
@@ -319,6 +324,14 @@ struct wire_site_key {
 	__u64 ret_addr;
 	__u32 as_id;
 	__u32 ep_id; /* 0: sites are shared by all endpoints */
+};
+/*
+ * Value of `return_sites`, __u32. A leave site fires after the call at ret_addr has returned; SP is
+ * then above entry_sp (by 8, or more when the caller has popped arguments), never equal or below.
+ */
+enum wire_site_state {
+	WIRE_SITE_ATTACHED = 1, /* the leave probe is in place: calls from here are timed */
+	WIRE_SITE_HOPELESS,	/* no leave probe is possible: their end is not known */
 };
 
 /* Map `gates`: what may be profiled. {ep_id, instance_id} -> this. No entry: nothing is profiled. */

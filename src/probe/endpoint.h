@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * endpoint.h: an endpoint specification, from its text to the configuration that BPF runs.
+ * endpoint.h: an endpoint specification, from its text to the programs that BPF runs.
  *
- *   [BINARY:]SYMBOL[(NAME EXPRESSION)]     BINARY:0xOFFSET     usdt:PROVIDER:NAME
+ *   [BINARY:]SYMBOL[(NAME)][;OPTION]...
+ *   BINARY:0xOFFSET[(NAME)][;OPTION]...
+ *   usdt:[BINARY:]PROVIDER:NAME[(NAME)][;OPTION]...
  *
- * (draft: src/probe owner fills; docs/endpoints.md is the user's reference)
+ * Parsing is pure. Compiling asks an endpoint_resolver for what only the binary knows (distances to
+ * globals, parameters and fields by name, USDT arguments). docs/endpoints.md is the user's
+ * reference.
  */
 #ifndef SPANPROF_PROBE_ENDPOINT_H
 #define SPANPROF_PROBE_ENDPOINT_H
@@ -12,26 +16,58 @@
 #include "base/errmsg.h"
 #include "bpf/wire.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum leave_method { LEAVE_AUTO, LEAVE_RETSITE, LEAVE_END, LEAVE_RET, LEAVE_URETPROBE };
 
-struct endpoint; /* owned strings, parsed expression, compiled operations */
+const char *leave_method_name(enum leave_method m);
+int parse_leave_method(const char *text, enum leave_method *ret);
+
+enum endpoint_target_kind { ENDPOINT_SYMBOL, ENDPOINT_OFFSET, ENDPOINT_USDT };
+
+/* Where a probe goes, as the user wrote it. Strings are owned by the endpoint. */
+struct endpoint_target {
+	enum endpoint_target_kind kind;
+	const char *binary; /* NULL: any module of the process, the executable first */
+	const char *symbol; /* ENDPOINT_SYMBOL: symbol, demangled name, or glob of one */
+	uint64_t offset;    /* ENDPOINT_OFFSET: byte in the file */
+	const char *provider;
+	const char *name; /* ENDPOINT_USDT */
+};
+
+struct endpoint; /* owned strings, parsed expressions */
 
 /* Pure. A bad specification is explained with its position marked; -EINVAL. */
 int parse_endpoint(const char *text, struct endpoint **ret, struct errmsg *e);
 struct endpoint *endpoint_free(struct endpoint *ep);
 
+/* The specification as given. */
 const char *endpoint_text(const struct endpoint *ep);
-/* Display name: the function, demangled when known, or the preset's name. */
+/* Display name: the option as=, else the function as given, demangled when known. */
 const char *endpoint_display(const struct endpoint *ep);
+/* Replaces the display name (demangled, or a preset's); 0 or -ENOMEM. */
+int endpoint_set_display(struct endpoint *ep, const char *name);
+/* The option leave=; LEAVE_AUTO when there is none, LEAVE_END when end= is given. */
+enum leave_method endpoint_leave(const struct endpoint *ep);
+const struct endpoint_target *endpoint_target(const struct endpoint *ep);
+/* The declared end function, or NULL. */
+const struct endpoint_target *endpoint_end(const struct endpoint *ep);
+bool endpoint_has_name(const struct endpoint *ep);
 
 /*
  * The name of one span from its captured fields: fields joined with the expression's literals,
- * normalised, control characters escaped. Falls back to endpoint_display. Always NUL-terminated.
+ * normalised, control characters escaped. Falls back to endpoint_display when there are no fields
+ * or none could be read. Always NUL-terminated, cut at a character's boundary.
  */
 void endpoint_format_name(const struct endpoint *ep, const uint8_t *fields, size_t bytes, char *buf,
 			  size_t buf_bytes);
+
+/*
+ * match=: false for a span whose name the user did not ask for (glob and regex are evaluated here,
+ * on the formatted name; exact and prefix conditions are evaluated in BPF where they can be).
+ */
+bool endpoint_matches(const struct endpoint *ep, const char *name);
 
 #endif

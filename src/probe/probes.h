@@ -5,7 +5,6 @@
  * Owns every attached link. Decides per file whether probes are scoped to one process or to the
  * file with the membership check in BPF. Leave probes (return sites) are attached as BPF reports
  * call sites, and ahead of time for the direct callers found in the binary.
- * (draft: src/probe owner fills)
  */
 #ifndef SPANPROF_PROBE_PROBES_H
 #define SPANPROF_PROBE_PROBES_H
@@ -35,6 +34,8 @@ struct probes_options {
 	enum leave_method leave;
 	bool force;	     /* uretprobe also where it can kill the target */
 	bool preset_callers; /* look for direct callers at start */
+	bool report_slow;    /* WIRE_EP_F_REPORT_SLOW on every endpoint */
+	const char *debug_dirs; /* as in symbolize.h; NULL: /usr/lib/debug */
 };
 
 int probes_new(struct probes **ret, const struct probe_programs *programs,
@@ -60,5 +61,25 @@ int probes_widen(struct probes *p, pid_t pid, struct errmsg *e);
 /* A call site that BPF reported: attaches a leave probe there, marks it known. */
 void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct space *space,
 		       struct counters *counters);
+
+/* What was attached where: for messages. Strings are borrowed until the next call on p. */
+struct probe_info {
+	uint32_t ep_id;
+	const char *module; /* path */
+	const char *symbol; /* "function" or "function+0x4", demangled */
+	uint64_t site_vaddr;
+	bool dear;		 /* single-stepped: every call pays for a trap */
+	enum leave_method leave; /* how leaving is detected */
+	unsigned int n_return_sites; /* attached leave sites of this file so far, all endpoints */
+	unsigned int n_dear_sites;   /* of those, single-stepped */
+};
+/* Entry probe number idx (0, 1, ...); false at the end. */
+bool probes_info(const struct probes *p, size_t idx, struct probe_info *ret);
+
+/*
+ * Things worth telling the user that are no errors (dear site, clone of the function, endpoint not
+ * in this process): one line each, NULL at the end; each is returned once.
+ */
+const char *probes_next_warning(struct probes *p);
 
 #endif

@@ -15,11 +15,11 @@
 #define CLEANUP(fn) __attribute__((cleanup(fn)))
 
 /* Defines static inline void <fn>p(T *p) { fn(*p); } for use as CLEANUP(<fn>p). */
-#define DEFINE_CLEANUP(type, fn)                                                                   \
-	static inline void fn##p(type *p)                                                          \
-	{                                                                                          \
-		if (*p)                                                                            \
-			fn(*p);                                                                    \
+#define DEFINE_CLEANUP(type, fn)          \
+	static inline void fn##p(type *p) \
+	{                                 \
+		if (*p)                   \
+			fn(*p);           \
 	}
 
 static inline void cleanup_free(void *p)
@@ -43,18 +43,18 @@ static inline void cleanup_file(FILE **f)
 #define AUTO_CLOSE CLEANUP(cleanup_fd)
 #define AUTO_FILE  CLEANUP(cleanup_file)
 
-#define TAKE_PTR(p)                                                                                \
-	({                                                                                         \
-		__typeof__(p) take_ptr_ = (p);                                                     \
-		(p) = NULL;                                                                        \
-		take_ptr_;                                                                         \
+#define TAKE_PTR(p)                            \
+	({                                     \
+		__typeof__(p) take_ptr_ = (p); \
+		(p) = NULL;                    \
+		take_ptr_;                     \
 	})
 
-#define TAKE_FD(fd)                                                                                \
-	({                                                                                         \
-		int take_fd_ = (fd);                                                               \
-		(fd) = -1;                                                                         \
-		take_fd_;                                                                          \
+#define TAKE_FD(fd)                  \
+	({                           \
+		int take_fd_ = (fd); \
+		(fd) = -1;           \
+		take_fd_;            \
 	})
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
-#include "base/cleanup.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "base/cleanup.h"
 
 int read_file(int dir_fd, const char *path, size_t max_bytes, char **ret_data, size_t *ret_bytes)
 {
@@ -18,10 +18,11 @@ int read_file(int dir_fd, const char *path, size_t max_bytes, char **ret_data, s
 	if (fd < 0)
 		return -errno;
 	for (;;) {
-		char *bigger = data;
 		ssize_t got;
 
 		if (!data || cap - n < 2) {
+			char *bigger;
+
 			cap = data ? cap * 2 : cap;
 			bigger = realloc(data, cap);
 			if (!bigger)
@@ -47,8 +48,8 @@ int read_file(int dir_fd, const char *path, size_t max_bytes, char **ret_data, s
 
 static int open_in_place(struct file_out *f, const char *path, struct errmsg *e)
 {
-	int fd = strcmp(path, "-") ? open(path, O_WRONLY | O_CLOEXEC) :
-				     fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	int fd = strcmp(path, "-") ? open(path, O_WRONLY | O_CLOEXEC)
+				   : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
 
 	if (fd < 0)
 		return errmsg_set(e, -errno, "cannot write to '%s': %s", path, strerror(errno));
@@ -73,8 +74,10 @@ static int open_temporary(struct file_out *f, const char *path, struct errmsg *e
 		int r = -errno;
 
 		free(TAKE_PTR(f->temp_path));
-		return errmsg_set(e, r, "cannot create output file '%s': %s; choose a folder that "
-				  "exists and is writable", path, strerror(-r));
+		return errmsg_set(e, r,
+				  "cannot create output file '%s': %s; choose a folder that "
+				  "exists and is writable",
+				  path, strerror(-r));
 	}
 	f->stream = fdopen(fd, "we");
 	if (!f->stream) {
@@ -93,10 +96,12 @@ int file_out_open(struct file_out *ret, const char *path, struct errmsg *e)
 	f.path = strdup(path);
 	if (!f.path)
 		return errmsg_set(e, -ENOMEM, "cannot write to '%s': out of memory", path);
-	if (!strcmp(path, "-") || (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+	if (!strcmp(path, "-") ||
+	    (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
 		r = open_in_place(&f, path, e);
 	else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		r = errmsg_set(e, -EISDIR, "cannot write to '%s': it is a folder; name a file", path);
+		r = errmsg_set(e, -EISDIR, "cannot write to '%s': it is a folder; name a file",
+			       path);
 	else
 		r = open_temporary(&f, path, e);
 	if (r) {

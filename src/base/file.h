@@ -5,11 +5,11 @@
 #ifndef SPANPROF_BASE_FILE_H
 #define SPANPROF_BASE_FILE_H
 
-#include "base/errmsg.h"
-
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "base/errmsg.h"
 
 /*
  * Reads a file of at most max_bytes. The buffer is NUL-terminated after ret_bytes bytes and owned by
@@ -22,8 +22,8 @@ int read_file(int dir_fd, const char *path, size_t max_bytes, char **ret_data, s
  * appears at file_out_commit. "-" and non-regular files (pipes, /dev/null) are written in place.
  */
 struct file_out {
-	FILE *stream;	 /* write here; owned */
-	char *path;	 /* owned */
+	FILE *stream;    /* write here; owned */
+	char *path;      /* owned */
 	char *temp_path; /* owned; NULL when written in place */
 };
 

@@ -103,7 +103,7 @@ int hash_set(struct hash *h, uint64_t key, uint64_t value)
 	i = find(h, key);
 	if (!h->slots[i].used)
 		h->n++;
-	h->slots[i] = (struct hash_slot){ .key = key, .value = value, .used = 1 };
+	h->slots[i] = (struct hash_slot){.key = key, .value = value, .used = 1};
 	return 0;
 }
 

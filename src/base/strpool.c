@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/strpool.h"
 
+#include <errno.h>
+#include <string.h>
+
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/vec.h"
-
-#include <errno.h>
-#include <string.h>
 
 enum { BLOCK_BYTES = 32 * 1024 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/units.h"
 
-#include "base/cleanup.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "base/cleanup.h"
 
 struct unit {
 	const char *name;
@@ -15,18 +15,18 @@ struct unit {
 };
 
 static const struct unit durations[] = {
-	{ "ns", 1 },
-	{ "us", 1000 },
-	{ "ms", 1000000 },
-	{ "s", 1000000000 },
-	{ "m", 60000000000ULL },
-	{ "min", 60000000000ULL },
-	{ "h", 3600000000000ULL },
+	{"ns", 1},
+	{"us", 1000},
+	{"ms", 1000000},
+	{"s", 1000000000},
+	{"m", 60000000000ULL},
+	{"min", 60000000000ULL},
+	{"h", 3600000000000ULL},
 };
 
 static const struct unit sizes[] = {
-	{ "", 1 },	 { "B", 1 },	   { "K", 1 << 10 },  { "KiB", 1 << 10 },
-	{ "M", 1 << 20 }, { "MiB", 1 << 20 }, { "G", 1 << 30 }, { "GiB", 1 << 30 },
+	{"", 1},        {"B", 1},         {"K", 1 << 10}, {"KiB", 1 << 10},
+	{"M", 1 << 20}, {"MiB", 1 << 20}, {"G", 1 << 30}, {"GiB", 1 << 30},
 };
 
 int parse_u64(const char *text, uint64_t max, uint64_t *ret)

@@ -131,3 +131,9 @@ uint32_t strpool_count(const struct strpool *p)
 {
 	return p->strings.n;
 }
+
+size_t strpool_bytes(const struct strpool *p)
+{
+	return sizeof(*p) + p->bytes + p->strings.cap * sizeof(*p->strings.at) +
+	       p->index.cap * sizeof(*p->index.slots);
+}

@@ -23,4 +23,7 @@ const char *strpool_get(const struct strpool *p, uint32_t id);
 
 uint32_t strpool_count(const struct strpool *p);
 
+/* Roughly the heap bytes of the pool: texts and look-up table. */
+size_t strpool_bytes(const struct strpool *p);
+
 #endif

@@ -5,9 +5,9 @@
 #ifndef SPANPROF_MODEL_LATENCY_H
 #define SPANPROF_MODEL_LATENCY_H
 
-#include "bpf/wire.h"
-
 #include <stdint.h>
+
+#include "bpf/wire.h"
 
 /* The sum over CPUs of struct wire_latency, with 64-bit buckets. */
 struct latency {

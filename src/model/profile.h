@@ -10,12 +10,12 @@
 #ifndef SPANPROF_MODEL_PROFILE_H
 #define SPANPROF_MODEL_PROFILE_H
 
+#include <stdint.h>
+
 #include "base/strpool.h"
 #include "base/vec.h"
 #include "model/counters.h"
 #include "model/latency.h"
-
-#include <stdint.h>
 
 enum { BUILD_ID_MAX = 20 };
 
@@ -32,30 +32,33 @@ enum profile_frame_flag {
 	PROFILE_FRAME_INLINED = 1 << 0, /* inlined into the next frame of its location */
 	PROFILE_FRAME_KERNEL = 1 << 1,
 	PROFILE_FRAME_SYNTHETIC = 1 << 2, /* made up by spanprof: "[before threshold]" */
-	PROFILE_FRAME_UNKNOWN = 1 << 3,	  /* no symbol: the function is "module+0x1234" */
+	PROFILE_FRAME_UNKNOWN = 1 << 3,   /* no symbol: the function is "module+0x1234" */
 };
 
 /* A source-level frame: distinct (function, file, line, flags). */
 struct profile_frame {
 	uint32_t function; /* string, demangled */
-	uint32_t system_name; /* string, as in the symbol table; equal to function when not mangled */
-	uint32_t file;	   /* string, "" when unknown */
-	uint32_t line;	   /* 0 when unknown */
+	uint32_t
+		system_name; /* string, as in the symbol table; equal to function when not mangled */
+	uint32_t file;       /* string, "" when unknown */
+	uint32_t line;       /* 0 when unknown */
 	uint32_t start_line; /* of the function, 0 when unknown */
-	uint32_t flags;	   /* enum profile_frame_flag */
+	uint32_t flags;      /* enum profile_frame_flag */
 };
 
 enum profile_location_flag {
 	PROFILE_LOCATION_FP = 1 << 0, /* its caller was found by frame pointer, for want of CFI */
-	PROFILE_LOCATION_SIGNAL = 1 << 1, /* signal frame */
+	PROFILE_LOCATION_SIGNAL = 1 << 1,    /* signal frame */
+	PROFILE_LOCATION_SYNTHETIC = 1 << 2, /* profile_synthetic_stack: module_off is its frame */
 };
 
 /* A distinct (module, address). Its frames are a run in frame_runs, innermost inlined one first. */
 struct profile_location {
 	uint32_t module;
-	uint32_t flags;	     /* enum profile_location_flag */
-	uint64_t address;    /* run-time address as first seen (kernel: 0 unless addresses are shown) */
-	uint64_t module_off; /* ELF virtual address inside the module: stable between runs */
+	uint32_t flags; /* enum profile_location_flag */
+	uint64_t
+		address; /* run-time address as first seen (kernel: 0 unless addresses are shown) */
+	uint64_t module_off;  /* ELF virtual address inside the module: stable between runs */
 	uint32_t first_frame; /* index into frame_runs */
 	uint32_t n_frames;    /* at least 1 once symbolized */
 };
@@ -89,7 +92,7 @@ struct profile_stack {
 
 enum sample_kind {
 	SAMPLE_ONCPU,
-	SAMPLE_RUNQ,	/* runnable, waiting for a CPU */
+	SAMPLE_RUNQ,    /* runnable, waiting for a CPU */
 	SAMPLE_BLOCKED, /* asleep: see cause */
 	SAMPLE_KIND_MAX
 };
@@ -101,14 +104,18 @@ enum block_cause {
 	BLOCK_SLEEP, /* nanosleep, clock_nanosleep, select/poll with no descriptors */
 	BLOCK_POLL,  /* poll, epoll_wait, select */
 	BLOCK_NET,   /* recv, send, accept, connect, and read/write of sockets when known */
-	BLOCK_FILE,  /* read, write, fsync, open ... */
-	BLOCK_DISK,  /* uninterruptible sleep, I/O wait */
+	BLOCK_FILE,  /* read, write ... of a pipe, terminal, socket or file: "io" */
+	BLOCK_DISK,  /* I/O wait, or uninterruptible in a call on files */
 	BLOCK_FAULT, /* uninterruptible, not in a system call: page fault */
 	BLOCK_CHILD, /* wait4, waitid */
 	BLOCK_OTHER, /* any other system call */
 	BLOCK_CAUSE_MAX
 };
 
+/* "on-cpu", "run-queue", "blocked" */
+const char *sample_kind_name(enum sample_kind kind);
+
+/* "lock", "sleep" ...: one word; "" for BLOCK_NONE. */
 const char *block_cause_name(enum block_cause cause);
 /* prev_state and syscall_nr as in struct wire_snapshot (x86-64 numbers). Pure. */
 enum block_cause block_cause_of(int syscall_nr, uint32_t prev_state, unsigned int flags);
@@ -116,13 +123,13 @@ enum block_cause block_cause_of(int syscall_nr, uint32_t prev_state, unsigned in
 const char *syscall_name(int nr);
 
 struct profile_sample {
-	uint32_t span;	/* index into spans */
+	uint32_t span;  /* index into spans */
 	uint32_t stack; /* index into stacks */
-	uint8_t kind;	/* enum sample_kind */
-	uint8_t cause;	/* enum block_cause */
+	uint8_t kind;   /* enum sample_kind */
+	uint8_t cause;  /* enum block_cause */
 	uint16_t count; /* snapshots this stands for: 1, or 0 for time that has none of its own */
 	int32_t syscall_nr; /* -1: none */
-	uint32_t seq;	    /* the snapshot's sequence number in its span; UINT32_MAX: none */
+	uint32_t seq;       /* the snapshot's sequence number in its span; UINT32_MAX: none */
 	uint32_t waker_tid; /* blocked: who woke it, 0 when unknown */
 	uint32_t waker_tgid;
 	uint64_t wall_ns;
@@ -133,7 +140,7 @@ struct profile_sample {
 struct profile_span {
 	uint64_t span_id;
 	uint32_t endpoint; /* index into endpoints */
-	uint32_t name;	   /* string: the endpoint's name for this span, escaped, normalised */
+	uint32_t name;     /* string: the endpoint's name for this span, escaped, normalised */
 	uint32_t tgid;
 	uint32_t tid;
 	uint32_t comm; /* string */
@@ -143,14 +150,15 @@ struct profile_span {
 	uint64_t oncpu_ns; /* the three add up to end_ns - start_ns */
 	uint64_t runq_ns;
 	uint64_t blocked_ns;
-	uint16_t end_reason; /* enum wire_end_reason */
-	uint32_t n_due;	     /* snapshots that were due */
-	uint32_t n_kept;     /* of those, in samples and with a complete stack or a named stop */
+	uint16_t end_reason;   /* enum wire_end_reason */
+	uint32_t n_due;        /* snapshots that were due */
+	uint32_t n_kept;       /* of those, in samples and with a complete stack or a named stop */
 	uint32_t n_incomplete; /* of the kept ones, those whose stack is not complete */
 	uint32_t first_sample; /* samples of one span are contiguous */
 	uint32_t n_samples;
 };
 
+/* "return", "thread_exit", "unfinished" ...: enum wire_end_reason; "unknown" for a bad one. */
 const char *end_reason_name(unsigned int reason);
 
 struct profile_endpoint {
@@ -174,19 +182,35 @@ struct profile {
 	VEC(struct profile_sample) samples;
 	struct counters counters;
 	uint64_t start_mono_ns;
-	uint64_t start_real_ns; /* CLOCK_REALTIME at start_mono_ns */
-	uint64_t duration_ns;	/* of the run */
-	uint32_t hostname;	/* string */
+	uint64_t start_real_ns;  /* CLOCK_REALTIME at start_mono_ns */
+	uint64_t duration_ns;    /* of the run */
+	uint32_t hostname;       /* string */
 	uint32_t kernel_release; /* string */
+	struct profile_index
+		*index; /* owned; private to profile.c: look-up tables of the interning */
 };
 
 /* An empty profile with every table's reserved index 0 in place. */
 int profile_new(struct profile **ret);
 struct profile *profile_free(struct profile *p);
 
-/* Interning. 0, -ENOMEM or -ENOSPC. Locations are interned by (module, module_off, flags). */
+/*
+ * Interning: the index of the equal entry, which is added when there is none yet. 0, -ENOMEM or
+ * -ENOSPC (a table is full). Modules are equal by path and build ID, frames by all members.
+ */
 int profile_add_module(struct profile *p, const struct profile_module *m, uint32_t *ret_idx);
 int profile_add_frame(struct profile *p, const struct profile_frame *f, uint32_t *ret_idx);
+
+/*
+ * Locations are equal by (module, module_off, flags). Look before symbolizing: 0 when there is no
+ * such location yet. profile_add_location copies the frames (indexes into frames, innermost inlined
+ * one first) and ignores l->first_frame and l->n_frames; an existing location keeps its frames.
+ */
+uint32_t profile_find_location(const struct profile *p, uint32_t module, uint64_t module_off,
+			       uint32_t flags);
+int profile_add_location(struct profile *p, const struct profile_location *l,
+			 const uint32_t *frames, size_t n_frames, uint32_t *ret_idx);
+
 int profile_add_stack(struct profile *p, const uint32_t *locations, size_t n, enum stack_stop stop,
 		      uint32_t *ret_idx);
 
@@ -195,5 +219,16 @@ int profile_synthetic_stack(struct profile *p, const char *text, uint32_t *ret_i
 
 /* Snapshots kept / due over all spans, in 0..1; 1 when none were due. */
 double profile_completeness(const struct profile *p);
+double profile_span_completeness(const struct profile_span *s);
+
+/*
+ * Drops all spans and samples, for a daemon that has exported them. The tables that they point into
+ * stay, so that indexes held elsewhere (stacks of open spans, symbol caches) remain valid; so do
+ * endpoints and counters.
+ */
+void profile_clear_spans(struct profile *p);
+
+/* Roughly the heap bytes of the profile: its tables, look-up tables and strings. */
+size_t profile_bytes(const struct profile *p);
 
 #endif

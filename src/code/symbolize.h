@@ -9,23 +9,29 @@
 #ifndef SPANPROF_CODE_SYMBOLIZE_H
 #define SPANPROF_CODE_SYMBOLIZE_H
 
+#include <sys/types.h>
+
 #include "code/module.h"
 #include "model/profile.h"
-
-#include <sys/types.h>
 
 struct symbolizer;
 
 struct symbolize_options {
-	const char *debug_dirs; /* colon-separated; NULL: /usr/lib/debug */
-	bool debuginfod;	/* off unless asked */
+	const char *debug_dirs;        /* colon-separated; NULL: /usr/lib/debug */
+	bool debuginfod;               /* off unless asked */
 	uint64_t debuginfod_budget_ns; /* for all look-ups together */
-	bool lines;		/* file:line and inlined frames (needs DWARF) */
+	bool lines;                    /* file:line and inlined frames (needs DWARF) */
 };
 
 int symbolizer_new(struct symbolizer **ret, struct profile *profile /* borrowed */,
 		   const struct symbolize_options *options);
 struct symbolizer *symbolizer_free(struct symbolizer *s);
+
+/*
+ * Debug files and perf maps are looked for in this process's root first from now on; its root is held
+ * open. Call it when a process is first seen, and before the look-ups for its stacks; cheap to repeat.
+ */
+int symbolizer_use_process(struct symbolizer *s, pid_t pid);
 
 /*
  * Interns the location of an ELF virtual address. return_address: look up address - 1.

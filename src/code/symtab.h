@@ -41,7 +41,12 @@ struct symtab_symbol {
 	bool hidden;      /* an old version: not what a new program links against */
 };
 
-struct symtab_list VEC(struct symtab_symbol);
+/* A vector (base/vec.h); vec_free(&list) releases it. */
+struct symtab_list {
+	struct symtab_symbol *at;
+	size_t n;
+	size_t cap;
+};
 
 enum { SYMTAB_NAME_MAX = 256, SYMTAB_NEAREST_MAX = 8 };
 

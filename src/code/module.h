@@ -2,20 +2,23 @@
 /*
  * module.h: one ELF file that is mapped into a process, and a table of those seen.
  *
- * A module is opened once per file (device, inode, build ID), stays open until its last user lets
- * go, and so still unwinds and symbolizes after the process has exited or the file was replaced.
- * It owns the Elf handle and the section data; nobody outside src/code sees libelf types.
+ * A module is opened once per file (device, inode), stays open until its last user lets go, and so
+ * still unwinds and symbolizes after the process has exited or the file was replaced. Files are
+ * read with pread(), never mapped: a file that shrinks gives short reads, not SIGBUS, and memory
+ * holds only what was asked for.
  */
 #ifndef SPANPROF_CODE_MODULE_H
 #define SPANPROF_CODE_MODULE_H
 
 #include "base/errmsg.h"
+#include "code/cfi.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+struct Elf; /* libelf's Elf: for src/code only */
 struct module;
 
 enum module_kind { MODULE_ELF, MODULE_VDSO };
@@ -28,11 +31,18 @@ int module_open_fd(struct module **ret, int take_fd, const char *path, struct er
 /* An image in memory (vDSO): the bytes are copied. */
 int module_open_image(struct module **ret, const void *image, size_t bytes, const char *path,
 		      struct errmsg *e);
+/* The vDSO of this very process: the same image as in every 64-bit process of this kernel. */
+int module_open_own_vdso(struct module **ret, struct errmsg *e);
 struct module *module_ref(struct module *m);
 struct module *module_unref(struct module *m);
 
 const char *module_path(const struct module *m);
 enum module_kind module_kind(const struct module *m);
+/* Unique while the program runs, never 0, never reused. */
+uint32_t module_id(const struct module *m);
+/* Borrowed; -1 for an image in memory. */
+int module_fd(const struct module *m);
+uint64_t module_bytes(const struct module *m);
 /* 0 bytes when the file has none. */
 size_t module_build_id(const struct module *m, const uint8_t **ret_id);
 
@@ -42,5 +52,19 @@ bool module_offset_of_vaddr(const struct module *m, uint64_t vaddr, uint64_t *re
 
 /* Code bytes at an ELF virtual address: up to n bytes copied, the count copied is returned. */
 size_t module_read_code(const struct module *m, uint64_t vaddr, void *buf, size_t n);
+/* File bytes at an offset: up to n bytes copied, the count copied is returned. */
+size_t module_read(const struct module *m, uint64_t file_off, void *buf, size_t n);
+
+/*
+ * The libelf handle, made on first use (ELF_C_READ: sections are read when asked for) and owned by
+ * the module; NULL when libelf refuses the file.
+ */
+struct Elf *module_elf(struct module *m);
+
+/*
+ * The call frame rule at an ELF virtual address: .eh_frame, else .debug_frame. CFI_OK or another
+ * enum cfi_result, or -ENOMEM.
+ */
+int module_find_cfi(struct module *m, uint64_t vaddr, struct cfi_buf *ret);
 
 #endif

@@ -17,20 +17,34 @@
 struct space;
 struct space_cache; /* modules by (dev, inode), shared by all spaces; bounded PC -> rule cache */
 
+#define SPACE_REFRESH_NS 200000000ULL
+
 int space_cache_new(struct space_cache **ret);
 struct space_cache *space_cache_free(struct space_cache *c);
 
-/* One executable mapping of a file. */
+enum space_kind {
+	SPACE_FILE,	  /* mapped from a file */
+	SPACE_VDSO,
+	SPACE_ANONYMOUS,  /* executable memory of no file: JIT code */
+	SPACE_TRAMPOLINE, /* "[uprobes]": where uretprobes make functions return to */
+	SPACE_OTHER,	  /* "[vsyscall]" */
+};
+
+/* One executable mapping. */
 struct space_range {
 	uint64_t start;
 	uint64_t end;
 	uint64_t file_off;
 	uint64_t dev; /* as stat: st_dev encoding of major:minor in maps; 0 for vDSO and anonymous */
 	uint64_t ino;
-	const char *path; /* borrowed */
+	uint8_t kind;  /* enum space_kind */
+	bool unusable; /* opening the module was tried and failed */
+	const char *path; /* borrowed; as in maps, without " (deleted)" */
 	struct module *module; /* borrowed; NULL: not opened yet, or not usable */
+	uint64_t bias; /* run-time address - ELF virtual address; valid with a module */
 };
 
+/* pid 0: replay, ranges come from space_add_range. No ranges are read yet. */
 int space_new(struct space **ret, struct space_cache *cache, pid_t pid);
 struct space *space_free(struct space *s);
 
@@ -49,10 +63,11 @@ size_t space_ranges(const struct space *s, const struct space_range **ret);
 bool space_resolve(struct space *s, uint64_t pc, struct module **ret_module, uint64_t *ret_vaddr);
 
 /*
- * Unwinds one window; refreshes the ranges (at most once per refresh_interval) when a PC is in none.
+ * Unwinds one window. When the walk meets trouble that a change of mappings would explain, the
+ * ranges are refreshed (at most once per SPACE_REFRESH_NS of mono_ns) and the walk is repeated.
  * Never fails: trouble is in ret->stop. Counters get what happened.
  */
-void space_unwind(struct space *s, const struct unwind_input *in, struct unwind_stack *ret,
-		  struct counters *counters);
+void space_unwind(struct space *s, const struct unwind_input *in, uint64_t mono_ns,
+		  struct unwind_stack *ret, struct counters *counters);
 
 #endif

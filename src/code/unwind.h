@@ -33,7 +33,7 @@ struct unwind_input {
 	const struct wire_regs *regs;
 	const uint8_t *window;
 	size_t window_bytes;
-	uint64_t window_start; /* address of window[0] */
+	uint64_t window_start; /* address of window[0]: regs->r[RSP] - WIRE_REDZONE as BPF copies it */
 	const struct wire_snap_span *spans; /* outermost first */
 	size_t n_spans;
 	uint16_t snap_flags; /* enum wire_snapshot_flag */
@@ -48,11 +48,16 @@ struct unwind_stack {
 };
 
 /*
- * Finds the rule for pc. exact: pc is an instruction that was interrupted. 0 or a positive
- * enum cfi_result. The rule is borrowed until the next call.
+ * Finds the rule for pc. exact: pc is an instruction that was interrupted; otherwise it is a return
+ * address and the rule wanted is that of the call before it. CFI_OK or another enum cfi_result
+ * (-ENOMEM counts as CFI_E_BAD). The rule is borrowed until the next call.
  */
 typedef int (*unwind_find_rule)(void *ctx, uint64_t pc, bool exact, const struct cfi_rule **ret);
 
+/*
+ * Walks from in->regs to the frame of the outermost span (without spans: as far as it gets). The
+ * first frame is always there; frames that the walk stopped in are kept.
+ */
 void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
 		   struct unwind_stack *ret);
 

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scenes: requests that end, or do not end, in other ways than by returning.
+ *
+ *   scenes [-o TRUTH] [-p PLUGIN] SCENE
+ *
+ * Prints "ready", waits for a line, plays the scene, prints "done" and waits for the end of standard
+ * input. request() is the endpoint; leave() follows it where the scene goes on.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "truth.h"
+
+#ifdef __clang__
+#define FRAME __attribute__((noinline))
+#else
+#define FRAME __attribute__((noipa))
+#endif
+
+typedef void (*body_fn)(void);
+
+static jmp_buf back;
+static const char *plugin_path;
+static const char *truth_path;
+
+FRAME int request(const char *name, body_fn body);
+FRAME void body_sleep(void);
+FRAME void body_longjmp(void);
+FRAME void body_thread_exit(void);
+FRAME void body_exec(void);
+FRAME void body_kill(void);
+FRAME void body_hang(void);
+FRAME void body_fork(void);
+
+static void sleep_ms(int ms)
+{
+	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+	while (nanosleep(&t, &t) && errno == EINTR)
+		;
+}
+
+int request(const char *name, body_fn body)
+{
+	uint64_t start = truth_now();
+
+	truth_note("open", name, start, 0);
+	body();
+	truth_note("call", name, start, truth_now());
+	return 1;
+}
+
+void body_sleep(void)
+{
+	sleep_ms(60);
+}
+
+void body_longjmp(void)
+{
+	sleep_ms(60);
+	longjmp(back, 1);
+}
+
+void body_thread_exit(void)
+{
+	sleep_ms(60);
+	pthread_exit(NULL);
+}
+
+void body_exec(void)
+{
+	sleep_ms(60);
+	execl("/proc/self/exe", "scenes", "again", NULL);
+	abort();
+}
+
+void body_kill(void)
+{
+	sleep_ms(60);
+	kill(getpid(), SIGKILL);
+}
+
+void body_hang(void)
+{
+	pause();
+}
+
+/* The child leaves the same request as its parent, a little later. */
+void body_fork(void)
+{
+	pid_t child = fork();
+
+	sleep_ms(child ? 60 : 90);
+	if (child)
+		waitpid(child, NULL, 0);
+}
+
+static void scene_returns(void)
+{
+	request("returns", body_sleep);
+}
+
+static void jump_once(void)
+{
+	if (!setjmp(back))
+		request("jumps", body_longjmp);
+}
+
+static void scene_longjmp(void)
+{
+	for (int i = 0; i < 3; i++)
+		jump_once();
+	request("returns", body_sleep);
+}
+
+static void *exit_main(void *arg)
+{
+	request("exits", body_thread_exit);
+	return arg;
+}
+
+static void scene_thread_exit(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, exit_main, NULL);
+	pthread_join(thread, NULL);
+	request("returns", body_sleep);
+}
+
+static void scene_exec(void)
+{
+	request("execs", body_exec);
+}
+
+static void scene_kill(void)
+{
+	request("dies", body_kill);
+}
+
+static void scene_hang(void)
+{
+	request("hangs", body_hang);
+}
+
+static void scene_fork_inside(void)
+{
+	pid_t own = getpid();
+
+	request("forks", body_fork);
+	if (getpid() != own)
+		_exit(0);
+}
+
+static void scene_fork_children(void)
+{
+	for (int i = 0; i < 3; i++) {
+		if (!fork()) {
+			request("child", body_sleep);
+			_exit(0);
+		}
+	}
+	while (wait(NULL) > 0)
+		;
+}
+
+static void scene_dlopen(void)
+{
+	void *plugin = dlopen(plugin_path, RTLD_NOW);
+	int (*plugin_request)(const char *, body_fn) =
+		plugin ? (int (*)(const char *, body_fn))dlsym(plugin, "plugin_request") : NULL;
+
+	if (!plugin_request) {
+		fprintf(stderr, "scenes: %s\n", dlerror());
+		exit(1);
+	}
+	/* The probes of the new library come when its mapping is noticed. */
+	for (int i = 0; i < 20; i++)
+		plugin_request("plugin", body_sleep);
+}
+
+static const struct scene {
+	const char *name;
+	void (*play)(void);
+} scenes[] = {
+	{"returns", scene_returns},  {"longjmp", scene_longjmp},
+	{"exit", scene_thread_exit}, {"exec", scene_exec},
+	{"kill", scene_kill},        {"hang", scene_hang},
+	{"fork", scene_fork_inside}, {"children", scene_fork_children},
+	{"dlopen", scene_dlopen},
+};
+
+static void wait_for_line(const char *say)
+{
+	char line[16];
+
+	printf("%s\n", say);
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	int option;
+
+	if (argc == 2 && !strcmp(argv[1], "again")) {
+		sleep_ms(60);
+		return 0;
+	}
+	while ((option = getopt(argc, argv, "o:p:")) != -1) {
+		if (option == 'o')
+			truth_path = optarg;
+		else if (option == 'p')
+			plugin_path = optarg;
+	}
+	truth_open(truth_path);
+	wait_for_line("ready");
+	for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
+		if (optind < argc && !strcmp(argv[optind], scenes[i].name))
+			scenes[i].play();
+	wait_for_line("done");
+	return 0;
+}

@@ -128,9 +128,10 @@ _Static_assert(sizeof(struct wire_snap_span) == 32, "wire_snap_span");
 
 /*
  * One look at a thread. Followed by kernel_frames __u64 (leaf first, kernel addresses only when
- * user space asked for them) and then window_bytes bytes, the user stack from regs.r[RSP] (after
- * the red zone's lower bytes are left out) up to and including the return address slot of the
- * outermost span in spans[].
+ * user space asked for them) and then window_bytes bytes (a multiple of 8) of the user stack. The
+ * window's first byte is always at address regs.r[RSP] - WIRE_REDZONE; it reaches up to and
+ * including the return address slot of the outermost span in spans[] that is on the same stack, or
+ * as far as the limit in force lets it (F_TRUNCATED). The red zone is zero where it cannot be read.
  */
 struct wire_snapshot {
 	struct wire_header h; /* mono_ns: the tick, or the switch-in (off CPU), or the walk (stuck) */
@@ -325,16 +326,25 @@ struct wire_site_key {
 	__u32 as_id;
 	__u32 ep_id; /* 0: sites are shared by all endpoints */
 };
+
 /*
- * Value of `return_sites`, __u32. A leave site fires after the call at ret_addr has returned; SP is
- * then above entry_sp (by 8, or more when the caller has popped arguments), never equal or below.
+ * Value of `return_sites`, __u32: WIRE_SITE_STATE(value), and above the low byte, for REPORTED, the
+ * time of the report in units of 2^24 ns, so that a busy call site is reported rarely. A leave site
+ * fires after the call at ret_addr has returned; SP is then above entry_sp (by 8, or more when the
+ * caller has popped arguments), never equal or below.
  */
 enum wire_site_state {
 	WIRE_SITE_ATTACHED = 1, /* the leave probe is in place: calls from here are timed */
 	WIRE_SITE_HOPELESS,	/* no leave probe is possible: their end is not known */
+	WIRE_SITE_REPORTED,	/* written by BPF: WIRE_K_RETSITE was sent */
 };
+#define WIRE_SITE_STATE(v) ((v) & 0xff)
 
-/* Map `gates`: what may be profiled. {ep_id, instance_id} -> this. No entry: nothing is profiled. */
+/*
+ * Map `gates`: what may be profiled. {ep_id, instance_id} -> this. No entry: nothing is profiled.
+ * The two counts are kept in the map `gate_counts`, so that changing a gate never loses them;
+ * kern_gate_get joins the two.
+ */
 struct wire_gate_key {
 	__u32 ep_id;
 	__u32 instance_id;

@@ -51,6 +51,9 @@ struct space *space_free(struct space *s);
 /* Reads /proc/PID/maps again. 0, -ESRCH when the process is gone (the old ranges stay), -ENOMEM. */
 int space_refresh(struct space *s);
 
+/* Changes whenever the ranges do: by a refresh that found something new, or by space_add_range. */
+uint32_t space_generation(const struct space *s);
+
 /* Replay: adds a range by hand; the module is referenced, may be NULL. */
 int space_add_range(struct space *s, const struct space_range *r);
 

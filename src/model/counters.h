@@ -19,6 +19,7 @@ enum counter {
 	COUNTER_SPAN_UNKNOWN,	  /* snapshot or end of a span whose start was lost */
 	COUNTER_SPAN_TABLE_FULL,  /* span dropped: too many open in user space */
 	COUNTER_SPAN_SUPERSEDED,  /* open span whose end was lost, found by a later one */
+	COUNTER_NAME_MISMATCH,	  /* profiled span left out: its name is not what match= asks for */
 	COUNTER_SEQ_GAP,	  /* snapshots missing in the sequence of their span */
 	COUNTER_SNAPSHOT_LIMIT,	  /* snapshot dropped: the span's memory limit was reached */
 	COUNTER_SPAN_EVICTED,	  /* finished span whose samples were dropped: profile memory limit */

@@ -77,7 +77,7 @@ size_t engine_n_processes(const struct engine *e);
 
 /* Opens or changes a gate; ticks run at the smallest period of all open gates. */
 int engine_set_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id,
-		    const struct wire_gate *gate);
+		    const struct wire_gate *gate, struct errmsg *msg);
 /* The gate with its n_started and n_active; -ENOENT. */
 int engine_get_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id, struct wire_gate *ret);
 void engine_clear_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id);

@@ -26,6 +26,7 @@ struct pipeline_options {
 	size_t max_snapshots;	     /* of one span; 0: 262144 */
 	size_t max_profile_bytes;    /* samples beyond it are dropped, oldest spans first; 0: 64 MiB */
 	bool no_symbols;	     /* unwind only (record) */
+	bool live;		     /* maps of unknown processes are read from /proc */
 	/*
 	 * Called when a span is finished and its samples are in profile->spans[span_idx]. May call
 	 * profile_clear_spans() before it returns. NULL: spans stay in the profile.
@@ -50,6 +51,9 @@ struct pipeline *pipeline_free(struct pipeline *p);
 /* Adds or changes slot ep_id (0 .. WIRE_EP_MAX - 1); profile.endpoints[ep_id + 1] is its entry. */
 int pipeline_set_endpoint(struct pipeline *p, uint32_t ep_id, const struct pipeline_endpoint *e);
 
+/* For space_new: modules are shared by all spaces of a pipeline. Borrowed. */
+struct space_cache *pipeline_space_cache(struct pipeline *p);
+
 /*
  * The address space of a process. take_space is consumed on success and replaces an older one of the
  * same (tgid, as_id). Without a space a process's maps are read when its first record arrives, when
@@ -57,7 +61,7 @@ int pipeline_set_endpoint(struct pipeline *p, uint32_t ep_id, const struct pipel
  */
 int pipeline_set_space(struct pipeline *p, uint32_t tgid, uint32_t as_id, struct space *take_space);
 struct space *pipeline_space(struct pipeline *p, uint32_t tgid, uint32_t as_id);
-/* The process is gone: its space is dropped when its last open span is finished. */
+/* The process is gone: its space is dropped, unless it has open spans or relatives need it. */
 void pipeline_process_gone(struct pipeline *p, uint32_t tgid);
 
 /* One record. 0, -ENOMEM; a bad record is counted. Records that are not about spans are ignored. */

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kallsyms.c: see kallsyms.h. Only text symbols (t, T, w, W) in the kernel's half are kept: 8 bytes of
+ * index each (the upper 32 bits of kernel text are all ones on x86-64) and the name.
+ */
+#include "code/kallsyms.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/vec.h"
+
+enum {
+	CHUNK_BYTES = 64 * 1024,
+	LINE_MAX_BYTES = 1024,
+	SYMBOLS_MAX = 1 << 20,
+	FUNCTION_MAX_BYTES = 1 << 20, /* further from the nearest symbol is not its code */
+};
+
+static const uint64_t TEXT_BASE = 0xffffffff00000000;
+
+struct symbol {
+	uint32_t low;  /* address - TEXT_BASE */
+	uint32_t name; /* offset in names */
+};
+
+struct kallsyms {
+	VEC(struct symbol) symbols;
+	VEC(char) names;
+	bool seen_address; /* any that is not zero */
+	bool sorted;
+};
+
+DEFINE_CLEANUP(struct kallsyms *, kallsyms_free)
+
+struct kallsyms *kallsyms_free(struct kallsyms *k)
+{
+	if (!k)
+		return NULL;
+	vec_free(&k->symbols);
+	vec_free(&k->names);
+	free(k);
+	return NULL;
+}
+
+static int add_symbol(struct kallsyms *k, uint64_t address, const char *name, size_t n)
+{
+	struct symbol s = {.low = (uint32_t)address, .name = (uint32_t)k->names.n};
+
+	if (k->symbols.n >= SYMBOLS_MAX)
+		return 0;
+	if (k->symbols.n > 0 && k->symbols.at[k->symbols.n - 1].low > s.low)
+		k->sorted = false;
+	if (vec_reserve(&k->names, k->names.n + n + 1) || vec_push(&k->symbols, s))
+		return -ENOMEM;
+	memcpy(k->names.at + k->names.n, name, n);
+	k->names.at[k->names.n + n] = '\0';
+	k->names.n += n + 1;
+	return 0;
+}
+
+/* "ffffffff81000000 T _stext" or, for a module's, "... t name\t[module]"; line is NUL-terminated. */
+static int add_line(struct kallsyms *k, const char *line)
+{
+	char *end;
+	uint64_t address;
+	size_t n;
+
+	errno = 0;
+	address = strtoull(line, &end, 16);
+	if (errno || end == line || end[0] != ' ' || end[1] == '\0' || end[2] != ' ')
+		return 0;
+	if (address)
+		k->seen_address = true;
+	if (address < TEXT_BASE || !strchr("tTwW", end[1]))
+		return 0;
+	n = strcspn(end + 3, "\t ");
+	/* "__pfx_": the padding before each function; half of the file. */
+	if (n == 0 || strncmp(end + 3, "__pfx_", 6) == 0)
+		return 0;
+	return add_symbol(k, address, end + 3, n);
+}
+
+/* Takes the whole lines of text; *ret_used is where the last of them ends. */
+static int add_text(struct kallsyms *k, const char *text, size_t bytes, size_t *ret_used)
+{
+	const char *p = text, *end = text + bytes, *eol;
+	char line[LINE_MAX_BYTES];
+	int r = 0;
+
+	while (!r && p < end && (eol = memchr(p, '\n', (size_t)(end - p)))) {
+		size_t n = (size_t)(eol - p);
+
+		if (n < sizeof(line)) {
+			memcpy(line, p, n);
+			line[n] = '\0';
+			r = add_line(k, line);
+		}
+		p = eol + 1;
+	}
+	*ret_used = (size_t)(p - text);
+	return r;
+}
+
+static int compare_symbols(const void *a, const void *b)
+{
+	const struct symbol *x = a, *y = b;
+
+	if (x->low != y->low)
+		return x->low < y->low ? -1 : 1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+static int finish(struct kallsyms *k)
+{
+	if (k->symbols.n == 0)
+		return k->seen_address ? -ENOENT : -EACCES;
+	if (!k->sorted)
+		qsort(k->symbols.at, k->symbols.n, sizeof(k->symbols.at[0]), compare_symbols);
+	return 0;
+}
+
+static int kallsyms_new(struct kallsyms **ret)
+{
+	struct kallsyms *k = calloc(1, sizeof(*k));
+
+	if (!k)
+		return -ENOMEM;
+	k->sorted = true;
+	*ret = k;
+	return 0;
+}
+
+int parse_kallsyms(const char *text, size_t bytes, struct kallsyms **ret)
+{
+	CLEANUP(kallsyms_freep) struct kallsyms *k = NULL;
+	size_t used;
+	int r;
+
+	r = kallsyms_new(&k);
+	if (!r)
+		r = add_text(k, text, bytes, &used);
+	if (!r)
+		r = finish(k);
+	if (r)
+		return r;
+	*ret = TAKE_PTR(k);
+	return 0;
+}
+
+static int read_pieces(struct kallsyms *k, int fd)
+{
+	AUTO_FREE char *buf = malloc(CHUNK_BYTES);
+	size_t have = 0, used;
+
+	if (!buf)
+		return -ENOMEM;
+	for (;;) {
+		ssize_t got = read(fd, buf + have, CHUNK_BYTES - have);
+		int r;
+
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			return 0;
+		have += (size_t)got;
+		r = add_text(k, buf, have, &used);
+		if (r)
+			return r;
+		if (used == 0 && have == CHUNK_BYTES)
+			return -ENOENT; /* not the text of kallsyms */
+		memmove(buf, buf + used, have - used);
+		have -= used;
+	}
+}
+
+int read_kallsyms(const char *path, struct kallsyms **ret)
+{
+	CLEANUP(kallsyms_freep) struct kallsyms *k = NULL;
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = kallsyms_new(&k);
+	if (!r)
+		r = read_pieces(k, fd);
+	if (!r)
+		r = finish(k);
+	if (r)
+		return r;
+	*ret = TAKE_PTR(k);
+	return 0;
+}
+
+const char *kallsyms_find(const struct kallsyms *k, uint64_t pc, uint64_t *ret_off)
+{
+	size_t lo = 0, hi = k->symbols.n;
+	uint32_t low = (uint32_t)pc;
+
+	if (pc < TEXT_BASE)
+		return NULL;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (k->symbols.at[mid].low <= low)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == 0 || low - k->symbols.at[lo - 1].low >= FUNCTION_MAX_BYTES)
+		return NULL;
+	/* Of several names of one address the first is the function's; the rest are labels and aliases. */
+	for (lo--; lo > 0 && k->symbols.at[lo - 1].low == k->symbols.at[lo].low;)
+		lo--;
+	*ret_off = k->symbols.at[lo].low - k->symbols.at[0].low;
+	return k->names.at + k->symbols.at[lo].name;
+}
+
+size_t kallsyms_count(const struct kallsyms *k)
+{
+	return k->symbols.n;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kallsyms.h: the kernel's functions by address, from the text of /proc/kallsyms.
+ *
+ * Without CAP_SYSLOG (or with kernel.kptr_restrict) every address reads as zero: that is -EACCES.
+ */
+#ifndef SPANPROF_CODE_KALLSYMS_H
+#define SPANPROF_CODE_KALLSYMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct kallsyms;
+
+/* Pure. 0, -ENOMEM, -EACCES (only zero addresses), -ENOENT (no functions). */
+int parse_kallsyms(const char *text, size_t bytes, struct kallsyms **ret);
+/* From a file with that text, in pieces: the whole is never in memory. */
+int read_kallsyms(const char *path, struct kallsyms **ret);
+struct kallsyms *kallsyms_free(struct kallsyms *k);
+
+/*
+ * The name, or NULL; borrowed as long as k. ret_off: where the function begins, relative to the
+ * kernel's lowest function, so that it does not tell where the kernel was loaded.
+ */
+const char *kallsyms_find(const struct kallsyms *k, uint64_t pc, uint64_t *ret_off);
+size_t kallsyms_count(const struct kallsyms *k);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "code/elffile.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+	DEFLATE_RATIO_MAX = 1032, /* of zlib; more is a lie */
+	SECTIONS_MAX = 65535,
+};
+
+bool elffile_is_mapped(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH));
+}
+
+int elffile_begin(int fd, Elf **ret)
+{
+	const char *ident;
+	Elf64_Ehdr *eh;
+	Elf *elf;
+
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, elffile_is_mapped(fd) ? ELF_C_READ_MMAP : ELF_C_READ, NULL);
+	if (!elf)
+		return -ENOEXEC;
+	ident = elf_getident(elf, NULL);
+	eh = elf64_getehdr(elf);
+	if (elf_kind(elf) != ELF_K_ELF || !ident || ident[EI_CLASS] != ELFCLASS64 ||
+	    ident[EI_DATA] != ELFDATA2LSB || !eh || eh->e_machine != EM_X86_64) {
+		elf_end(elf);
+		return -ENOEXEC;
+	}
+	*ret = elf;
+	return 0;
+}
+
+Elf_Scn *elffile_section(Elf *elf, const char *name, Elf64_Shdr *ret)
+{
+	Elf_Scn *scn = NULL;
+	size_t names, seen = 0;
+
+	if (elf_getshdrstrndx(elf, &names))
+		return NULL;
+	while ((scn = elf_nextscn(elf, scn)) && seen++ < SECTIONS_MAX) {
+		Elf64_Shdr *sh = elf64_getshdr(scn);
+		const char *s = sh ? elf_strptr(elf, names, sh->sh_name) : NULL;
+
+		if (s && strcmp(s, name) == 0) {
+			*ret = *sh;
+			return scn;
+		}
+	}
+	return NULL;
+}
+
+Elf_Scn *elffile_section_of_type(Elf *elf, uint32_t type, Elf64_Shdr *ret)
+{
+	Elf_Scn *scn = NULL;
+	size_t seen = 0;
+
+	while ((scn = elf_nextscn(elf, scn)) && seen++ < SECTIONS_MAX) {
+		Elf64_Shdr *sh = elf64_getshdr(scn);
+
+		if (sh && sh->sh_type == type) {
+			*ret = *sh;
+			return scn;
+		}
+	}
+	return NULL;
+}
+
+const void *elffile_data(Elf_Scn *scn, size_t *ret_bytes)
+{
+	Elf64_Shdr *sh = elf64_getshdr(scn);
+	Elf_Data *d;
+
+	*ret_bytes = 0;
+	if (!sh || sh->sh_type == SHT_NOBITS)
+		return NULL;
+	d = elf_getdata(scn, NULL);
+	if (!d || !d->d_buf)
+		return NULL;
+	*ret_bytes = d->d_size;
+	return d->d_buf;
+}
+
+/* Walks the notes of one section. */
+static size_t find_build_id(const uint8_t *p, size_t n, uint8_t *ret, size_t max)
+{
+	while (n >= sizeof(Elf64_Nhdr)) {
+		Elf64_Nhdr nh;
+		size_t name, desc;
+
+		memcpy(&nh, p, sizeof(nh));
+		p += sizeof(nh);
+		n -= sizeof(nh);
+		name = ((size_t)nh.n_namesz + 3) & ~(size_t)3;
+		desc = ((size_t)nh.n_descsz + 3) & ~(size_t)3;
+		if (name > n || nh.n_descsz > n - name)
+			return 0;
+		if (nh.n_type == NT_GNU_BUILD_ID && nh.n_namesz == 4 && memcmp(p, "GNU", 4) == 0) {
+			if (nh.n_descsz > max)
+				return 0;
+			memcpy(ret, p + name, nh.n_descsz);
+			return nh.n_descsz;
+		}
+		if (desc > n - name)
+			return 0;
+		p += name + desc;
+		n -= name + desc;
+	}
+	return 0;
+}
+
+size_t elffile_build_id(Elf *elf, uint8_t *ret, size_t max)
+{
+	Elf_Scn *scn = NULL;
+	size_t seen = 0;
+
+	while ((scn = elf_nextscn(elf, scn)) && seen++ < SECTIONS_MAX) {
+		Elf64_Shdr *sh = elf64_getshdr(scn);
+		const void *data;
+		size_t bytes, n;
+
+		if (!sh || sh->sh_type != SHT_NOTE || !(data = elffile_data(scn, &bytes)))
+			continue;
+		n = find_build_id(data, bytes, ret, max);
+		if (n)
+			return n;
+	}
+	return 0;
+}
+
+/* Size once unpacked; UINT64_MAX when the compression header lies. */
+static uint64_t unpacked_bytes(Elf_Scn *scn, const Elf64_Shdr *sh)
+{
+	Elf64_Chdr ch;
+	const void *data;
+	size_t bytes;
+
+	data = elffile_data(scn, &bytes);
+	if (!data || bytes < sizeof(ch))
+		return UINT64_MAX;
+	memcpy(&ch, data, sizeof(ch));
+	if (ch.ch_size / DEFLATE_RATIO_MAX > sh->sh_size)
+		return UINT64_MAX;
+	return ch.ch_size;
+}
+
+uint64_t elffile_debug_bytes(Elf *elf, bool mapped)
+{
+	Elf_Scn *scn = NULL;
+	size_t names, seen = 0;
+	uint64_t sum = 0;
+
+	if (elf_getshdrstrndx(elf, &names))
+		return UINT64_MAX;
+	while ((scn = elf_nextscn(elf, scn)) && seen++ < SECTIONS_MAX) {
+		Elf64_Shdr *sh = elf64_getshdr(scn);
+		const char *name = sh ? elf_strptr(elf, names, sh->sh_name) : NULL;
+		uint64_t bytes;
+
+		if (!name)
+			continue;
+		/* The old form of compression has no header that can be checked here. */
+		if (strncmp(name, ".zdebug", 7) == 0)
+			return UINT64_MAX;
+		if (sh->sh_type == SHT_NOBITS || strncmp(name, ".debug", 6) != 0)
+			continue;
+		bytes = mapped ? 0 : sh->sh_size;
+		if (sh->sh_flags & SHF_COMPRESSED)
+			bytes = unpacked_bytes(scn, sh);
+		if (bytes > UINT64_MAX - sum)
+			return UINT64_MAX;
+		sum += bytes;
+	}
+	return sum;
+}
+
+bool elffile_has_dwarf(Elf *elf)
+{
+	Elf64_Shdr sh;
+
+	return elffile_section(elf, ".debug_info", &sh) && sh.sh_type != SHT_NOBITS;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * plt.h: names of procedure linkage stubs, which have no symbols: "read@plt". For src/code only.
+ *
+ * A stub jumps through a slot of the global offset table; the relocation of that slot has the name.
+ */
+#ifndef SPANPROF_CODE_PLT_H
+#define SPANPROF_CODE_PLT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "code/module.h"
+
+/* buf gets the symbol's name as in the file (any byte but NUL), without "@plt". */
+bool plt_find(struct module *m, uint64_t vaddr, char *buf, size_t n);
+
+#endif

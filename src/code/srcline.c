@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * srcline.c: DWARF look-ups through libdw.
+ *
+ * Three steps, each cached: address -> compilation unit (.debug_aranges, else the ranges of all
+ * units), unit -> functions with their ranges, function -> chain of inlined calls that hold the
+ * address. libdw caches abbreviations, lines and units by itself and cannot be told to forget them, so
+ * the whole handle is closed when the work done through it passes a limit.
+ */
+#include "code/srcline.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/vec.h"
+#include "code/debugfile_priv.h"
+#include "code/elffile.h"
+
+enum {
+	DEPTH_MAX = 64,
+	UNIT_DIES_MAX = 4 << 20,     /* looked at while listing the functions of one unit */
+	FUNCTION_DIES_MAX = 1 << 18, /* looked at inside one function */
+	UNITS_MAX = 1 << 20,
+	RANGES_MAX = 4096,                /* of one DIE */
+	LINE_PROGRAM_MAX_BYTES = 8 << 20, /* of one unit; a row in memory is many times its bytes */
+	WORK_MAX = 4 << 20, /* DIEs and bytes of line programs until the handle is closed */
+	REOPEN_MAX = 256,
+	DEBUG_MAX_BYTES = 768 << 20,
+};
+
+struct range {
+	uint64_t lo;
+	uint64_t hi;
+	uint64_t die; /* offset of the unit's or function's DIE */
+};
+
+struct ranges {
+	VEC(struct range) v;
+};
+
+struct unit {
+	uint64_t die;
+	struct ranges functions; /* sorted */
+	bool deep;               /* functions inside functions are listed, too */
+	bool no_lines;           /* the line program is not one that can be read */
+	bool lines_counted;
+};
+
+struct srcline {
+	int fd;     /* borrowed */
+	int alt_fd; /* borrowed, or owned as `own_alt_fd`; -1: none */
+	int own_alt_fd;
+	Elf *elf; /* owned */
+	Elf *alt_elf;
+	Dwarf *dwarf; /* owned; NULL: closed, or could not be opened */
+	Dwarf *alt;
+	struct ranges units; /* of units that .debug_aranges does not have; sorted */
+	bool units_listed;
+	VEC(struct unit *) open_units; /* owned */
+	struct hash unit_of_die;
+	uint64_t work;
+	unsigned int n_opened;
+};
+
+DEFINE_CLEANUP(struct srcline *, srcline_free)
+
+static void close_dwarf(struct srcline *s)
+{
+	for (size_t i = 0; i < s->open_units.n; i++) {
+		vec_free(&s->open_units.at[i]->functions.v);
+		free(s->open_units.at[i]);
+	}
+	vec_free(&s->open_units);
+	hash_deinit(&s->unit_of_die);
+	vec_free(&s->units.v);
+	s->units_listed = false;
+	if (s->dwarf)
+		dwarf_end(s->dwarf);
+	if (s->alt)
+		dwarf_end(s->alt);
+	if (s->elf)
+		elf_end(s->elf);
+	if (s->alt_elf)
+		elf_end(s->alt_elf);
+	s->dwarf = s->alt = NULL;
+	s->elf = s->alt_elf = NULL;
+	s->work = 0;
+}
+
+static int open_one(int fd, uint64_t *budget, Elf **ret_elf, Dwarf **ret)
+{
+	uint64_t bytes;
+	int r = elffile_begin(fd, ret_elf);
+
+	if (r)
+		return r == -ENOMEM ? r : -ENOENT;
+	if (!elffile_has_dwarf(*ret_elf))
+		return -ENOENT;
+	bytes = elffile_debug_bytes(*ret_elf, elffile_is_mapped(fd));
+	if (bytes > *budget)
+		return -EFBIG;
+	*budget -= bytes;
+	*ret = dwarf_begin_elf(*ret_elf, DWARF_C_READ, NULL);
+	return *ret ? 0 : -ENOENT;
+}
+
+static int open_dwarf(struct srcline *s)
+{
+	uint64_t budget = DEBUG_MAX_BYTES;
+	int r;
+
+	if (s->n_opened++ >= REOPEN_MAX)
+		return -EFBIG;
+	hash_init(&s->unit_of_die);
+	r = open_one(s->fd, &budget, &s->elf, &s->dwarf);
+	if (!r && s->alt_fd >= 0)
+		r = open_one(s->alt_fd, &budget, &s->alt_elf, &s->alt);
+	if (r) {
+		close_dwarf(s);
+		return r;
+	}
+	if (s->alt)
+		dwarf_setalt(s->dwarf, s->alt);
+	return 0;
+}
+
+/*
+ * libdw would look for a missing supplement by itself, by a path that the file chooses. So without
+ * the supplement the DWARF is not used at all.
+ */
+static int choose_file(struct srcline *s, struct module *m, const struct debugfile *debug,
+		       struct debugfile_search *search)
+{
+	Elf *elf = module_elf(m);
+	bool missing = false;
+	int r;
+
+	if (debug && elffile_has_dwarf(debugfile_elf(debug))) {
+		s->fd = debugfile_fd(debug);
+		s->alt_fd = debugfile_alt_fd(debug);
+		return debugfile_alt_missing(debug) ? -ENOENT : 0;
+	}
+	if (!elf || module_fd(m) < 0 || !elffile_has_dwarf(elf))
+		return -ENOENT;
+	s->fd = module_fd(m);
+	if (!search)
+		return 0;
+	r = debugfile_find_alt(search, elf, module_path(m), &s->own_alt_fd, &missing);
+	s->alt_fd = s->own_alt_fd;
+	return r ? r : missing ? -ENOENT : 0;
+}
+
+int srcline_new(struct srcline **ret, struct module *m, const struct debugfile *debug,
+		struct debugfile_search *search)
+{
+	CLEANUP(srcline_freep) struct srcline *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	s->fd = s->alt_fd = s->own_alt_fd = -1;
+	r = choose_file(s, m, debug, search);
+	if (!r)
+		r = open_dwarf(s);
+	if (r)
+		return r;
+	*ret = TAKE_PTR(s);
+	return 0;
+}
+
+struct srcline *srcline_free(struct srcline *s)
+{
+	if (!s)
+		return NULL;
+	close_dwarf(s);
+	cleanup_fd(&s->own_alt_fd);
+	free(s);
+	return NULL;
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct range *x = a, *y = b;
+
+	if (x->lo != y->lo)
+		return x->lo < y->lo ? -1 : 1;
+	return x->hi < y->hi ? -1 : x->hi > y->hi;
+}
+
+static void ranges_sort(struct ranges *r)
+{
+	if (r->v.n > 1)
+		qsort(r->v.at, r->v.n, sizeof(r->v.at[0]), compare_ranges);
+}
+
+/* The narrowest range that holds addr among the nearest below it; NULL when there is none. */
+static const struct range *ranges_find(const struct ranges *r, uint64_t addr)
+{
+	const struct range *best = NULL;
+	size_t lo = 0, hi = r->v.n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (r->v.at[mid].lo <= addr)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (size_t i = lo; i > 0 && lo - i < 64; i--) {
+		const struct range *x = &r->v.at[i - 1];
+
+		if (addr < x->hi && (!best || x->hi - x->lo < best->hi - best->lo))
+			best = x;
+	}
+	return best;
+}
+
+/* Adds all ranges of a DIE; the number added, or a negative errno. */
+static int ranges_add_die(struct ranges *r, Dwarf_Die *die)
+{
+	Dwarf_Addr base, lo, hi;
+	uint64_t off = dwarf_dieoffset(die);
+	ptrdiff_t next = 0;
+	int n = 0;
+
+	while (n < RANGES_MAX && (next = dwarf_ranges(die, next, &base, &lo, &hi)) > 0) {
+		/* Code that the linker threw away begins at 0. */
+		if (lo == 0 || hi <= lo)
+			continue;
+		if (vec_push(&r->v, (struct range){lo, hi, off}))
+			return -ENOMEM;
+		n++;
+	}
+	return n;
+}
+
+static void list_units(struct srcline *s)
+{
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die die;
+	uint8_t type;
+	size_t n = 0;
+
+	s->units_listed = true;
+	while (n++ < UNITS_MAX &&
+	       dwarf_get_units(s->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
+		s->work++;
+		if (type == DW_UT_compile && ranges_add_die(&s->units, &die) < 0)
+			break;
+	}
+	ranges_sort(&s->units);
+}
+
+/* Offset of the unit's DIE, 0 for none (0 is inside the first header). */
+static uint64_t find_unit_die(struct srcline *s, uint64_t addr)
+{
+	const struct range *r;
+	Dwarf_Aranges *all;
+	Dwarf_Arange *one;
+	Dwarf_Off off;
+	size_t n;
+
+	if (dwarf_getaranges(s->dwarf, &all, &n) == 0 && (one = dwarf_getarange_addr(all, addr)) &&
+	    dwarf_getarangeinfo(one, NULL, NULL, &off) == 0)
+		return off;
+	if (!s->units_listed)
+		list_units(s);
+	r = ranges_find(&s->units, addr);
+	return r ? r->die : 0;
+}
+
+/* Walk over the DIEs of a unit that may hold functions. */
+struct lister {
+	struct srcline *s;
+	struct unit *unit;
+	size_t budget;
+	int error;
+};
+
+static bool may_hold_functions(int tag, bool deep)
+{
+	switch (tag) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+		return true;
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+	case DW_TAG_inlined_subroutine:
+	case DW_TAG_enumeration_type:
+		return deep;
+	default:
+		return false;
+	}
+}
+
+static void list_functions(struct lister *l, Dwarf_Die *parent, unsigned int depth)
+{
+	Dwarf_Die die;
+	int r = dwarf_child(parent, &die);
+
+	for (; r == 0 && l->budget > 0 && !l->error; r = dwarf_siblingof(&die, &die)) {
+		int tag = dwarf_tag(&die);
+
+		l->budget--;
+		if (tag == DW_TAG_subprogram && ranges_add_die(&l->unit->functions, &die) < 0)
+			l->error = -ENOMEM;
+		if (depth < DEPTH_MAX && may_hold_functions(tag, l->unit->deep))
+			list_functions(l, &die, depth + 1);
+	}
+}
+
+static int fill_unit(struct srcline *s, struct unit *u)
+{
+	struct lister l = {.s = s, .unit = u, .budget = UNIT_DIES_MAX};
+	Dwarf_Die die;
+
+	vec_free(&u->functions.v);
+	if (!dwarf_offdie(s->dwarf, u->die, &die))
+		return 0;
+	list_functions(&l, &die, 0);
+	s->work += UNIT_DIES_MAX - l.budget;
+	ranges_sort(&u->functions);
+	return l.error;
+}
+
+static struct unit *get_unit(struct srcline *s, uint64_t die)
+{
+	uint64_t *known = hash_get(&s->unit_of_die, die);
+	struct unit *u;
+
+	if (known)
+		return s->open_units.at[*known];
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return NULL;
+	u->die = die;
+	if (fill_unit(s, u) || hash_set(&s->unit_of_die, die, s->open_units.n) ||
+	    vec_push(&s->open_units, u)) {
+		hash_remove(&s->unit_of_die, die);
+		vec_free(&u->functions.v);
+		free(u);
+		return NULL;
+	}
+	return u;
+}
+
+/* The DIE of the function that holds addr. Functions inside functions are listed when they are needed. */
+static bool find_function(struct srcline *s, struct unit *u, uint64_t addr, Dwarf_Die *ret)
+{
+	const struct range *r = ranges_find(&u->functions, addr);
+
+	if (!r && !u->deep) {
+		u->deep = true;
+		if (fill_unit(s, u))
+			return false;
+		r = ranges_find(&u->functions, addr);
+	}
+	return r && dwarf_offdie(s->dwarf, r->die, ret);
+}
+
+struct chain {
+	Dwarf_Die dies[SRCLINE_FRAMES_MAX]; /* outermost first: the function itself */
+	size_t n;
+	size_t budget;
+};
+
+/* Follows the inlined calls that hold addr, one in another. */
+static void find_inlined(struct chain *c, Dwarf_Die *parent, uint64_t addr, unsigned int depth)
+{
+	Dwarf_Die die;
+	int r = dwarf_child(parent, &die);
+
+	for (; r == 0 && c->budget > 0; r = dwarf_siblingof(&die, &die)) {
+		int tag = dwarf_tag(&die);
+
+		c->budget--;
+		if ((tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block) ||
+		    dwarf_haspc(&die, addr) != 1)
+			continue;
+		if (tag == DW_TAG_inlined_subroutine) {
+			if (c->n == SRCLINE_FRAMES_MAX)
+				return;
+			c->dies[c->n++] = die;
+		}
+		if (depth < DEPTH_MAX)
+			find_inlined(c, &die, addr, depth + 1);
+		return;
+	}
+}
+
+static const char *string_attr(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute attr;
+
+	return dwarf_formstring(dwarf_attr_integrate(die, name, &attr));
+}
+
+static uint32_t number_attr(Dwarf_Die *die, unsigned int name, bool integrate)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word value;
+
+	if (dwarf_formudata(integrate ? dwarf_attr_integrate(die, name, &attr)
+				      : dwarf_attr(die, name, &attr),
+			    &value) ||
+	    value > UINT32_MAX)
+		return 0;
+	return (uint32_t)value;
+}
+
+static void name_frame(Dwarf_Die *die, struct srcline_frame *f)
+{
+	f->name = string_attr(die, DW_AT_name);
+	f->linkage = string_attr(die, DW_AT_linkage_name);
+	if (!f->linkage)
+		f->linkage = string_attr(die, DW_AT_MIPS_linkage_name);
+	f->start_line = number_attr(die, DW_AT_decl_line, true);
+}
+
+/* The length that the unit's line program states, before libdw unpacks it into rows. */
+static bool line_program_is_sane(struct srcline *s, struct unit *u, Dwarf_Die *cu)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word off;
+	Elf64_Shdr sh;
+	Elf_Scn *scn = elffile_section(s->elf, ".debug_line", &sh);
+	size_t bytes;
+	const uint8_t *data = scn ? elffile_data(scn, &bytes) : NULL;
+	uint32_t length;
+
+	if (u->lines_counted || u->no_lines)
+		return !u->no_lines;
+	u->no_lines = true;
+	if (!data || dwarf_formudata(dwarf_attr(cu, DW_AT_stmt_list, &attr), &off) || off > bytes ||
+	    bytes - off < sizeof(length))
+		return false;
+	memcpy(&length, data + off, sizeof(length));
+	if (length > LINE_PROGRAM_MAX_BYTES)
+		return false;
+	s->work += length / 4;
+	u->lines_counted = true;
+	u->no_lines = false;
+	return true;
+}
+
+static void find_line(Dwarf_Die *cu, uint64_t addr, struct srcline_frame *f)
+{
+	Dwarf_Line *line = dwarf_getsrc_die(cu, addr);
+	int n;
+
+	if (!line)
+		return;
+	f->file = dwarf_linesrc(line, NULL, NULL);
+	if (dwarf_lineno(line, &n) == 0 && n > 0)
+		f->line = (uint32_t)n;
+}
+
+/* Where an inlined function was called: that is the place in the frame around it. */
+static void find_call_line(Dwarf_Die *cu, Dwarf_Die *inlined, struct srcline_frame *f)
+{
+	uint32_t idx = number_attr(inlined, DW_AT_call_file, false);
+	Dwarf_Files *files;
+	size_t n;
+
+	f->line = number_attr(inlined, DW_AT_call_line, false);
+	if (dwarf_getsrcfiles(cu, &files, &n) == 0 && idx < n)
+		f->file = dwarf_filesrc(files, idx, NULL, NULL);
+}
+
+static size_t fill_frames(struct srcline *s, struct unit *u, uint64_t addr,
+			  struct srcline_frame *ret)
+{
+	struct chain c = {.budget = FUNCTION_DIES_MAX};
+	bool lines;
+	Dwarf_Die cu;
+
+	if (!dwarf_offdie(s->dwarf, u->die, &cu))
+		return 0;
+	lines = line_program_is_sane(s, u, &cu);
+	memset(ret, 0, SRCLINE_FRAMES_MAX * sizeof(*ret));
+	if (lines)
+		find_line(&cu, addr, &ret[0]);
+	if (!find_function(s, u, addr, &c.dies[0]))
+		return ret[0].file ? 1 : 0;
+	c.n = 1;
+	find_inlined(&c, &c.dies[0], addr, 0);
+	s->work += FUNCTION_DIES_MAX - c.budget;
+	for (size_t i = 0; i < c.n; i++) {
+		name_frame(&c.dies[c.n - 1 - i], &ret[i]);
+		if (i > 0 && lines)
+			find_call_line(&cu, &c.dies[c.n - i], &ret[i]);
+	}
+	return c.n;
+}
+
+size_t srcline_find(struct srcline *s, uint64_t vaddr, struct srcline_frame *ret)
+{
+	struct unit *u;
+	uint64_t die;
+
+	if (s->work > WORK_MAX)
+		close_dwarf(s);
+	if (!s->dwarf && open_dwarf(s))
+		return 0;
+	die = find_unit_die(s, vaddr);
+	u = die ? get_unit(s, die) : NULL;
+	return u ? fill_frames(s, u, vaddr, ret) : 0;
+}

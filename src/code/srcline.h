@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * srcline.h: source file, line and inlined frames of an address, from DWARF. For src/code only.
+ *
+ * Reads the DWARF of the separate debug file or of the module itself. What was read stays in memory
+ * until a limit, then all of it is dropped and read again as needed. DWARF is hostile: every walk has
+ * a depth limit and a budget, sections that unpack to too much are not opened.
+ */
+#ifndef SPANPROF_CODE_SRCLINE_H
+#define SPANPROF_CODE_SRCLINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "code/debugfile.h"
+#include "code/module.h"
+
+enum { SRCLINE_FRAMES_MAX = 32 };
+
+struct srcline;
+
+struct srcline_frame {
+	const char *name;    /* NULL: unknown */
+	const char *linkage; /* mangled; NULL: none */
+	const char *file;    /* NULL: unknown */
+	uint32_t line;       /* 0: unknown */
+	uint32_t start_line;
+};
+
+/*
+ * debug may be NULL; search (for the dwz supplement) too. All must outlive the result. 0, -ENOENT (no
+ * DWARF that can be used), -EFBIG (too large to open), -ENOMEM.
+ */
+int srcline_new(struct srcline **ret, struct module *m, const struct debugfile *debug,
+		struct debugfile_search *search);
+struct srcline *srcline_free(struct srcline *s);
+
+/*
+ * Frames at an ELF virtual address, innermost inlined one first, at most SRCLINE_FRAMES_MAX (the
+ * outermost is kept). The number of frames, 0 when DWARF has nothing. Texts are borrowed until the next
+ * call and hold any byte but NUL.
+ */
+size_t srcline_find(struct srcline *s, uint64_t vaddr, struct srcline_frame *ret);
+
+#endif

@@ -10,19 +10,19 @@
 #ifndef SPANPROF_PIPE_ENGINE_H
 #define SPANPROF_PIPE_ENGINE_H
 
-#include "base/errmsg.h"
-#include "pipe/pipeline.h"
-#include "probe/probes.h"
-
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/errmsg.h"
+#include "pipe/pipeline.h"
+#include "probe/probes.h"
+
 struct engine;
 
 enum engine_event_kind {
-	ENGINE_EVENT_FORK,   /* pid: the child, which is a member already; parent: its parent */
-	ENGINE_EVENT_EXEC,   /* pid called exec; it is no longer attached unless its file is watched */
+	ENGINE_EVENT_FORK, /* pid: the child, which is a member already; parent: its parent */
+	ENGINE_EVENT_EXEC, /* pid called exec; it is no longer attached unless its file is watched */
 	ENGINE_EVENT_EXIT,   /* pid is gone */
 	ENGINE_EVENT_ATTACH, /* pid was attached because its file is watched */
 };

@@ -9,24 +9,25 @@
 #ifndef SPANPROF_PIPE_PIPELINE_H
 #define SPANPROF_PIPE_PIPELINE_H
 
-#include "code/space.h"
-#include "code/symbolize.h"
-#include "model/profile.h"
-#include "probe/endpoint.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "code/space.h"
+#include "code/symbolize.h"
+#include "model/profile.h"
+#include "pipe/stacks.h"
+#include "probe/endpoint.h"
 
 struct pipeline;
 
 struct pipeline_options {
 	struct symbolize_options symbols;
-	size_t max_open_spans;	     /* 0: 65536 */
-	size_t max_snapshots;	     /* of one span; 0: 262144 */
-	size_t max_profile_bytes;    /* samples beyond it are dropped, oldest spans first; 0: 64 MiB */
-	bool no_symbols;	     /* unwind only (record) */
-	bool live;		     /* maps of unknown processes are read from /proc */
+	size_t max_open_spans;    /* 0: 65536 */
+	size_t max_snapshots;     /* of one span; 0: 262144 */
+	size_t max_profile_bytes; /* samples beyond it are dropped, oldest spans first; 0: 64 MiB */
+	bool no_symbols;          /* unwind only (record) */
+	bool live;                /* maps of unknown processes are read from /proc */
 	/*
 	 * Called when a span is finished and its samples are in profile->spans[span_idx]. May call
 	 * profile_clear_spans() before it returns. NULL: spans stay in the profile.
@@ -66,6 +67,11 @@ void pipeline_process_gone(struct pipeline *p, uint32_t tgid);
 
 /* One record. 0, -ENOMEM; a bad record is counted. Records that are not about spans are ignored. */
 int pipeline_push(struct pipeline *p, const void *record, size_t bytes);
+
+/* Names that only the live system knows: handed out for a capture, and given back by it. */
+int pipeline_each_name(struct pipeline *p, int (*fn)(void *ctx, const struct stacks_name *name),
+		       void *ctx);
+int pipeline_add_name(struct pipeline *p, const struct stacks_name *name);
 
 /* Closes all open spans as unfinished at now_ns. */
 int pipeline_finish(struct pipeline *p, uint64_t now_ns);

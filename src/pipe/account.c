@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipe/account.h"
+
+#include <stdbool.h>
+
+/* What is still to be given away, by kind of time. Items can only take what is there. */
+struct budget {
+	uint64_t left[SAMPLE_KIND_MAX];
+};
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static struct wire_wall normalized_total(const struct account_input *in)
+{
+	uint64_t duration = minus(in->end_ns, in->start_ns);
+	struct wire_wall t;
+
+	t.blocked_ns = least(in->total.blocked_ns, duration);
+	t.runq_ns = least(in->total.runq_ns, duration - t.blocked_ns);
+	t.oncpu_ns = duration - t.blocked_ns - t.runq_ns;
+	return t;
+}
+
+static int give(struct account *a, struct budget *b, struct account_item item)
+{
+	item.wall_ns = least(item.wall_ns, b->left[item.kind]);
+	if (!item.wall_ns && !item.count)
+		return 0;
+	b->left[item.kind] -= item.wall_ns;
+	return vec_push(&a->items, item);
+}
+
+static int give_synthetic(struct account *a, struct budget *b, enum account_stack stack,
+			  enum sample_kind kind, uint64_t wall_ns, uint64_t at_ns)
+{
+	return give(a, b,
+		    (struct account_item){
+			    .stack = stack,
+			    .obs = UINT32_MAX,
+			    .kind = kind,
+			    .wall_ns = wall_ns,
+			    .start_ns = at_ns,
+			    .end_ns = at_ns,
+		    });
+}
+
+/*
+ * The thread's wall clock from which snapshots account for the time. With a sampling threshold of
+ * zero a span is promoted by its first tick, which stands for the time since its start.
+ */
+static struct wire_wall accounted_from(const struct account_input *in)
+{
+	return in->sample_after_ns ? in->promoted : in->start;
+}
+
+static int account_before(const struct account_input *in, struct account *a, struct budget *b)
+{
+	struct wire_wall from = accounted_from(in);
+	int r;
+
+	r = give_synthetic(a, b, ACCOUNT_BEFORE, SAMPLE_ONCPU,
+			   minus(from.oncpu_ns, in->start.oncpu_ns), in->start_ns);
+	if (!r)
+		r = give_synthetic(a, b, ACCOUNT_BEFORE, SAMPLE_RUNQ,
+				   minus(from.runq_ns, in->start.runq_ns), in->start_ns);
+	if (!r)
+		r = give_synthetic(a, b, ACCOUNT_BEFORE, SAMPLE_BLOCKED,
+				   minus(from.blocked_ns, in->start.blocked_ns), in->start_ns);
+	return r;
+}
+
+struct split {
+	uint64_t blocked_ns;
+	uint64_t runq_ns;
+};
+
+static struct split own_interval(const struct observation *o)
+{
+	uint64_t length = minus(o->mono_ns, o->out_ns);
+	struct split s = {.blocked_ns = length};
+
+	if (o->flags & WIRE_SNAP_F_PREEMPTED)
+		s.blocked_ns = 0;
+	else if (o->wake_ns >= o->out_ns && o->wake_ns <= o->mono_ns)
+		s.blocked_ns = o->wake_ns - o->out_ns;
+	s.runq_ns = length - s.blocked_ns;
+	return s;
+}
+
+static int give_interval(const struct account_input *in, size_t i, struct split s,
+			 struct account *a, struct budget *b)
+{
+	const struct observation *o = &in->obs[i];
+	bool preempted = o->flags & WIRE_SNAP_F_PREEMPTED;
+	uint64_t end_ns = o->kind == WIRE_SNAP_STUCK ? in->end_ns : o->mono_ns;
+	int r;
+
+	r = give(a, b,
+		 (struct account_item){
+			 .stack = o->stack,
+			 .obs = i,
+			 .kind = SAMPLE_BLOCKED,
+			 .count = !preempted,
+			 .wall_ns = s.blocked_ns,
+			 .start_ns = o->out_ns,
+			 .end_ns = end_ns,
+		 });
+	if (r)
+		return r;
+	return give(a, b,
+		    (struct account_item){
+			    .stack = o->stack,
+			    .obs = i,
+			    .kind = SAMPLE_RUNQ,
+			    .count = preempted,
+			    .wall_ns = s.runq_ns,
+			    .start_ns = o->out_ns,
+			    .end_ns = end_ns,
+		    });
+}
+
+/* State of the walk over the off-CPU snapshots. */
+struct off_walk {
+	uint64_t blocked_ns; /* of the thread, at the last off-CPU record */
+	uint64_t runq_ns;
+	uint32_t next_seq;
+	bool gap;     /* snapshots are missing since the last off-CPU record */
+	size_t stuck; /* a stuck snapshot whose interval has no end yet; SIZE_MAX: none */
+};
+
+static int account_off_record(const struct account_input *in, size_t i, struct off_walk *w,
+			      struct account *a, struct budget *b)
+{
+	const struct observation *o = &in->obs[i];
+	uint64_t blocked_ns = minus(o->wall.blocked_ns, w->blocked_ns);
+	uint64_t runq_ns = minus(o->wall.runq_ns, w->runq_ns);
+	struct split own = own_interval(o);
+	struct split earlier;
+	int r = 0;
+
+	own.blocked_ns = least(own.blocked_ns, blocked_ns);
+	own.runq_ns = least(own.runq_ns, runq_ns);
+	earlier = (struct split){blocked_ns - own.blocked_ns, runq_ns - own.runq_ns};
+	if (w->stuck != SIZE_MAX && in->obs[w->stuck].out_ns == o->out_ns)
+		w->stuck = SIZE_MAX; /* this is the end of the interval that was found open */
+	if (w->stuck != SIZE_MAX) {
+		r = give_interval(in, w->stuck, earlier, a, b);
+	} else if (w->gap) {
+		r = give_synthetic(a, b, ACCOUNT_LOST, SAMPLE_BLOCKED, earlier.blocked_ns,
+				   o->out_ns);
+		if (!r)
+			r = give_synthetic(a, b, ACCOUNT_LOST, SAMPLE_RUNQ, earlier.runq_ns,
+					   o->out_ns);
+	} else {
+		own = (struct split){blocked_ns, runq_ns};
+	}
+	if (!r)
+		r = give_interval(in, i, own, a, b);
+	w->blocked_ns += blocked_ns;
+	w->runq_ns += runq_ns;
+	w->gap = false;
+	w->stuck = SIZE_MAX;
+	return r;
+}
+
+static int account_off_cpu(const struct account_input *in, struct account *a, struct budget *b)
+{
+	struct wire_wall from = accounted_from(in);
+	struct off_walk w = {
+		.blocked_ns = from.blocked_ns,
+		.runq_ns = from.runq_ns,
+		.stuck = SIZE_MAX,
+	};
+	enum account_stack rest = ACCOUNT_SHORT;
+	int r = 0;
+
+	for (size_t i = 0; i < in->n_obs && !r; i++) {
+		const struct observation *o = &in->obs[i];
+
+		if (o->seq != w.next_seq) {
+			w.gap = true;
+			a->n_missing += o->seq - w.next_seq;
+		}
+		w.next_seq = o->seq + 1;
+		if (o->kind == WIRE_SNAP_OFFCPU)
+			r = account_off_record(in, i, &w, a, b);
+		else if (o->kind == WIRE_SNAP_STUCK &&
+			 (w.stuck == SIZE_MAX || in->obs[w.stuck].out_ns != o->out_ns))
+			w.stuck = i;
+	}
+	if (!r && w.stuck != SIZE_MAX)
+		r = give_interval(in, w.stuck,
+				  (struct split){b->left[SAMPLE_BLOCKED], b->left[SAMPLE_RUNQ]}, a,
+				  b);
+	if (w.gap)
+		rest = ACCOUNT_LOST;
+	if (!r)
+		r = give_synthetic(a, b, rest, SAMPLE_BLOCKED, b->left[SAMPLE_BLOCKED], in->end_ns);
+	if (!r)
+		r = give_synthetic(a, b, rest, SAMPLE_RUNQ, b->left[SAMPLE_RUNQ], in->end_ns);
+	return r;
+}
+
+static size_t next_tick(const struct account_input *in, size_t i)
+{
+	while (i < in->n_obs && in->obs[i].kind != WIRE_SNAP_ONCPU)
+		i++;
+	return i;
+}
+
+/* True when snapshots are missing between obs[i] and obs[j]. */
+static bool gap_between(const struct account_input *in, size_t i, size_t j)
+{
+	return in->obs[j].seq - in->obs[i].seq != j - i;
+}
+
+static int account_on_cpu(const struct account_input *in, struct account *a, struct budget *b)
+{
+	uint64_t at = accounted_from(in).oncpu_ns; /* on-CPU clock up to which time is given */
+	uint64_t end = in->start.oncpu_ns + a->total.oncpu_ns;
+	size_t i = next_tick(in, 0), next;
+	uint64_t lost = 0;
+	int r = 0;
+
+	if (i == in->n_obs)
+		return give_synthetic(a, b, ACCOUNT_NO_TICK, SAMPLE_ONCPU, b->left[SAMPLE_ONCPU],
+				      in->end_ns);
+	for (; i < in->n_obs && !r; i = next) {
+		const struct observation *o = &in->obs[i];
+		uint64_t limit = end, between = 0;
+
+		next = next_tick(in, i + 1);
+		if (next < in->n_obs) {
+			between = minus(in->obs[next].wall.oncpu_ns, o->wall.oncpu_ns) / 2;
+			if (gap_between(in, i, next) && between > in->period_ns / 2) {
+				lost += 2 * (between - in->period_ns / 2);
+				between = in->period_ns / 2;
+			}
+			limit = o->wall.oncpu_ns + between;
+		}
+		r = give(a, b,
+			 (struct account_item){
+				 .stack = o->stack,
+				 .obs = i,
+				 .kind = SAMPLE_ONCPU,
+				 .count = 1,
+				 .wall_ns = minus(limit, at),
+				 .start_ns = o->mono_ns,
+				 .end_ns = o->mono_ns,
+			 });
+		if (next < in->n_obs)
+			at = minus(in->obs[next].wall.oncpu_ns, between);
+	}
+	if (!r)
+		r = give_synthetic(a, b, ACCOUNT_LOST, SAMPLE_ONCPU, lost, in->end_ns);
+	if (!r)
+		r = give_synthetic(a, b, ACCOUNT_NO_TICK, SAMPLE_ONCPU, b->left[SAMPLE_ONCPU],
+				   in->end_ns);
+	return r;
+}
+
+int account_span(const struct account_input *in, struct account *ret)
+{
+	struct budget b;
+	int r;
+
+	ret->items.n = 0;
+	ret->n_missing = 0;
+	ret->total = normalized_total(in);
+	b.left[SAMPLE_ONCPU] = ret->total.oncpu_ns;
+	b.left[SAMPLE_RUNQ] = ret->total.runq_ns;
+	b.left[SAMPLE_BLOCKED] = ret->total.blocked_ns;
+	r = account_before(in, ret, &b);
+	if (!r)
+		r = account_off_cpu(in, ret, &b);
+	if (!r)
+		r = account_on_cpu(in, ret, &b);
+	return r;
+}
+
+void account_deinit(struct account *a)
+{
+	vec_free(&a->items);
+}

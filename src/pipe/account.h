@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * account.h: distributes the wall time of one span over its snapshots. Pure.
+ *
+ * Off CPU, time is exact: each interval goes to the stack that was copied at its switch-out; waits
+ * too short to have a record of their own go to the next one that has. On CPU, the time between
+ * ticks is split half and half between the two ticks' stacks, measured on the thread's own on-CPU
+ * clock. What no snapshot covers (before the threshold, around lost snapshots, ...) becomes items
+ * that say so. Invariant: the items add up to the span's duration exactly, whatever the input says.
+ */
+#ifndef SPANPROF_PIPE_ACCOUNT_H
+#define SPANPROF_PIPE_ACCOUNT_H
+
+#include <stdint.h>
+
+#include "base/vec.h"
+#include "bpf/wire.h"
+#include "model/profile.h"
+
+/* One snapshot as seen by one span. */
+struct observation {
+	uint32_t seq;
+	uint32_t stack; /* the caller's name for the stack; passed through */
+	uint16_t kind;  /* enum wire_snapshot_kind */
+	uint16_t flags; /* enum wire_snapshot_flag */
+	int32_t syscall_nr;
+	uint32_t prev_state;
+	uint32_t waker_tgid;
+	uint32_t waker_tid;
+	uint64_t mono_ns;
+	uint64_t out_ns;
+	uint64_t wake_ns;
+	struct wire_wall wall; /* of the thread, as in struct wire_snapshot */
+};
+
+struct account_input {
+	uint64_t start_ns;
+	uint64_t end_ns;
+	uint64_t period_ns;
+	uint64_t sample_after_ns;
+	struct wire_wall start;        /* of the thread */
+	struct wire_wall promoted;     /* of the thread */
+	struct wire_wall total;        /* of the span */
+	const struct observation *obs; /* ordered by seq */
+	size_t n_obs;
+};
+
+/* Stacks of items that have no snapshot. */
+enum account_stack {
+	ACCOUNT_BEFORE = UINT32_MAX - 4, /* before the first snapshot could be due */
+	ACCOUNT_LOST,                    /* snapshots that should cover it were lost */
+	ACCOUNT_SHORT,                   /* waits too short for a snapshot */
+	ACCOUNT_NO_TICK,                 /* on CPU, but no tick fell into it */
+	ACCOUNT_FIRST = ACCOUNT_BEFORE,
+};
+
+struct account_item {
+	uint32_t stack; /* observation.stack, or enum account_stack */
+	uint32_t obs;   /* index into obs; UINT32_MAX: none */
+	uint8_t kind;   /* enum sample_kind */
+	uint8_t count;
+	uint64_t wall_ns;
+	uint64_t start_ns;
+	uint64_t end_ns;
+};
+
+struct account {
+	VEC(struct account_item) items;
+	uint32_t n_missing;     /* holes in the sequence numbers */
+	struct wire_wall total; /* as used: adds up to end_ns - start_ns */
+};
+
+/* 0 or -ENOMEM. ret is emptied first; its memory is kept from call to call. */
+int account_span(const struct account_input *in, struct account *ret);
+void account_deinit(struct account *a);
+
+#endif

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipe/engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/vec.h"
+#include "pipe/kern.h"
+#include "proc/process.h"
+
+enum {
+	RETRY_NS = 1000000000,  /* between two looks for endpoints that are not there yet */
+	WALK_MIN_NS = 10000000, /* between two walks over the open spans that are off CPU */
+	WALK_MAX_NS = 100000000,
+};
+
+struct member {
+	struct process process;
+	uint32_t instance_id;
+	uint32_t as_id;
+	bool forked; /* became a member by fork: probes and return sites are its parent's */
+};
+
+struct watch {
+	struct wire_file_key file;
+	uint32_t instance_id;
+};
+
+struct gate {
+	struct wire_gate_key key;
+	uint64_t period_ns;
+	bool enabled;
+};
+
+struct engine {
+	struct engine_options options;
+	struct kern *kern;
+	struct probes *probes;
+	struct pipeline *pipeline;
+	VEC(struct member) members;
+	struct hash by_pid; /* pid -> index into members */
+	VEC(struct watch) watches;
+	VEC(struct gate) gates;
+	uint32_t next_as_id;
+	uint64_t period_ns; /* of the ticks; 0: none */
+	uint64_t next_walk_ns;
+	uint64_t next_retry_ns;
+};
+
+int engine_new(struct engine **ret, const struct engine_options *options, struct errmsg *e)
+{
+	struct engine *en = calloc(1, sizeof(*en));
+	struct pipeline_options pipeline = options->pipeline;
+	struct kern_options kern = {
+		.ring_bytes = options->ring_bytes,
+		.max_window = options->max_window,
+		.want_kernel_stacks = options->kernel_stacks,
+	};
+	struct probe_programs programs;
+	int r;
+
+	if (!en)
+		return errmsg_set(e, -ENOMEM, "cannot start profiling: out of memory");
+	en->options = *options;
+	en->next_as_id = 1;
+	hash_init(&en->by_pid);
+	pipeline.live = true;
+	r = kern_new(&en->kern, &kern, e);
+	if (!r) {
+		kern_programs(en->kern, &programs);
+		r = probes_new(&en->probes, &programs, &options->probes);
+		if (!r)
+			r = pipeline_new(&en->pipeline, &pipeline);
+		if (r)
+			errmsg_set(e, r, "cannot start profiling: %s", strerror(-r));
+	}
+	if (r) {
+		engine_free(en);
+		return r;
+	}
+	*ret = en;
+	return 0;
+}
+
+struct engine *engine_free(struct engine *e)
+{
+	if (!e)
+		return NULL;
+	if (e->probes)
+		probes_free(e->probes);
+	if (e->kern)
+		kern_free(e->kern);
+	if (e->pipeline)
+		pipeline_free(e->pipeline);
+	vec_free(&e->members);
+	vec_free(&e->watches);
+	vec_free(&e->gates);
+	hash_deinit(&e->by_pid);
+	free(e);
+	return NULL;
+}
+
+struct pipeline *engine_pipeline(struct engine *e)
+{
+	return e->pipeline;
+}
+
+struct probes *engine_probes(struct engine *e)
+{
+	return e->probes;
+}
+
+int engine_fd(const struct engine *e)
+{
+	return kern_ring_fd(e->kern);
+}
+
+size_t engine_n_processes(const struct engine *e)
+{
+	return e->members.n;
+}
+
+static struct counters *user_counters(struct engine *e)
+{
+	return &pipeline_profile(e->pipeline)->counters;
+}
+
+int engine_add_endpoint(struct engine *e, struct endpoint *take_ep, uint32_t *ret_ep_id)
+{
+	return probes_add_endpoint(e->probes, take_ep, ret_ep_id);
+}
+
+const struct endpoint *engine_endpoint(const struct engine *e, uint32_t ep_id)
+{
+	return probes_endpoint(e->probes, ep_id);
+}
+
+static struct member *find_member(const struct engine *e, pid_t pid)
+{
+	uint64_t *at = hash_get(&e->by_pid, pid);
+
+	return at ? &e->members.at[*at] : NULL;
+}
+
+static int add_member(struct engine *e, const struct member *m)
+{
+	int r = vec_push(&e->members, *m);
+
+	if (r)
+		return r;
+	r = hash_set(&e->by_pid, m->process.pid, e->members.n - 1);
+	if (r)
+		e->members.n--;
+	return r;
+}
+
+static void drop_member(struct engine *e, pid_t pid)
+{
+	uint64_t *at = hash_get(&e->by_pid, pid);
+	size_t i;
+
+	if (!at)
+		return;
+	i = *at;
+	hash_remove(&e->by_pid, pid);
+	e->members.n--;
+	if (i < e->members.n) {
+		e->members.at[i] = e->members.at[e->members.n];
+		*hash_get(&e->by_pid, e->members.at[i].process.pid) = i;
+	}
+}
+
+/* Reads the maps of a process and makes them the pipeline's. */
+static int open_space(struct engine *e, pid_t pid, uint32_t as_id, struct errmsg *msg)
+{
+	struct space *space = NULL;
+	int r = space_new(&space, pipeline_space_cache(e->pipeline), pid);
+
+	if (!r)
+		r = space_refresh(space);
+	if (!r)
+		r = pipeline_set_space(e->pipeline, pid, as_id, space);
+	if (!r)
+		return 0;
+	space_free(space);
+	return errmsg_set(msg, r, "cannot read the memory map of process %d: %s", pid,
+			  r == -ESRCH ? "it has exited" : strerror(-r));
+}
+
+static int attach_member(struct engine *e, const struct member *m, struct errmsg *msg)
+{
+	struct wire_member wire = {
+		.instance_id = m->instance_id,
+		.as_id = m->as_id,
+		.flags = e->options.follow_forks ? WIRE_MEMBER_F_FOLLOW_FORK : 0,
+	};
+	pid_t pid = m->process.pid;
+	bool forks = e->watches.n > 0 || process_forks(&m->process);
+	int r = open_space(e, pid, m->as_id, msg);
+
+	if (r)
+		return r;
+	r = probes_add_process(e->probes, pid, m->as_id, pipeline_space(e->pipeline, pid, m->as_id),
+			       forks, msg);
+	if (r)
+		return r;
+	r = kern_member_set(e->kern, pid, &wire);
+	if (r)
+		errmsg_set(msg, r, "cannot follow process %d: %s", pid, strerror(-r));
+	return r;
+}
+
+/* Looks again for endpoints in a process that is attached: a library may have been loaded since. */
+static int retry_member(struct engine *e, const struct member *m, struct errmsg *msg)
+{
+	struct space *space = pipeline_space(e->pipeline, m->process.pid, m->as_id);
+	uint32_t generation;
+
+	if (!space)
+		return 0;
+	generation = space_generation(space);
+	if (space_refresh(space) || space_generation(space) == generation)
+		return 0;
+	if (e->options.pipeline.on_space)
+		e->options.pipeline.on_space(e->options.pipeline.ctx, m->process.pid, m->as_id,
+					     space);
+	return probes_add_process(e->probes, m->process.pid, m->as_id, space,
+				  e->watches.n > 0 || process_forks(&m->process), msg);
+}
+
+static int attach_new(struct engine *e, pid_t pid, uint32_t instance_id, uint32_t as_id,
+		      struct errmsg *msg)
+{
+	struct member m = {.instance_id = instance_id, .as_id = as_id};
+	int r = process_read(pid, &m.process, msg);
+
+	if (!r)
+		r = process_check_supported(&m.process, msg);
+	if (!r)
+		r = add_member(e, &m);
+	if (r)
+		return r;
+	r = attach_member(e, &m, msg);
+	if (r) {
+		drop_member(e, pid);
+		probes_remove_process(e->probes, pid);
+	}
+	return r;
+}
+
+int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct errmsg *msg)
+{
+	const struct member *m = find_member(e, pid);
+
+	if (m && process_is_alive(&m->process))
+		return retry_member(e, m, msg);
+	if (m)
+		engine_remove_process(e, pid);
+	return attach_new(e, pid, instance_id, e->next_as_id++, msg);
+}
+
+void engine_remove_process(struct engine *e, pid_t pid)
+{
+	if (!find_member(e, pid))
+		return;
+	kern_member_remove(e->kern, pid);
+	probes_remove_process(e->probes, pid);
+	pipeline_process_gone(e->pipeline, pid);
+	drop_member(e, pid);
+}
+
+static int attach_running(struct engine *e, const struct process_list *all, const struct stat *st,
+			  uint32_t instance_id, size_t *ret_n, struct errmsg *msg)
+{
+	int r, first_error = 0;
+
+	for (size_t i = 0; i < all->n; i++) {
+		struct errmsg why = {};
+
+		if (all->at[i].exe_dev != st->st_dev || all->at[i].exe_ino != st->st_ino)
+			continue;
+		r = engine_add_process(e, all->at[i].pid, instance_id, &why);
+		if (!r)
+			(*ret_n)++;
+		else if (r != -ESRCH && !first_error)
+			first_error = errmsg_set(msg, r, "%s", why.text);
+	}
+	return *ret_n ? 0 : first_error;
+}
+
+int engine_watch_exe(struct engine *e, const char *path, uint32_t instance_id, size_t *ret_n,
+		     struct errmsg *msg)
+{
+	CLEANUP(process_list_deinit) struct process_list all = {};
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct wire_member wire = {
+		.instance_id = instance_id,
+		.flags = e->options.follow_forks ? WIRE_MEMBER_F_FOLLOW_FORK : 0,
+	};
+	struct watch w = {.instance_id = instance_id};
+	struct stat st;
+	int r;
+
+	*ret_n = 0;
+	if (fd < 0 || fstat(fd, &st))
+		return errmsg_set(msg, -errno, "cannot open executable '%s': %s", path,
+				  strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return errmsg_set(msg, -EINVAL, "'%s' is not an executable file", path);
+	r = kern_file_key(fd, &w.file);
+	if (!r)
+		r = vec_push(&e->watches, w);
+	if (!r)
+		r = kern_watch_exe(e->kern, &w.file, &wire);
+	if (!r)
+		r = process_scan(&all);
+	if (r)
+		return errmsg_set(msg, r, "cannot watch executable '%s': %s", path, strerror(-r));
+	return attach_running(e, &all, &st, instance_id, ret_n, msg);
+}
+
+static int apply_sampling(struct engine *e, struct errmsg *msg)
+{
+	uint64_t period_ns = 0;
+
+	for (size_t i = 0; i < e->gates.n; i++) {
+		const struct gate *g = &e->gates.at[i];
+
+		if (g->enabled && (!period_ns || g->period_ns < period_ns))
+			period_ns = g->period_ns;
+	}
+	if (period_ns == e->period_ns)
+		return 0;
+	e->period_ns = period_ns;
+	return kern_sampling(e->kern, period_ns, msg);
+}
+
+static struct gate *find_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id)
+{
+	for (size_t i = 0; i < e->gates.n; i++)
+		if (e->gates.at[i].key.ep_id == ep_id &&
+		    e->gates.at[i].key.instance_id == instance_id)
+			return &e->gates.at[i];
+	return NULL;
+}
+
+int engine_set_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id,
+		    const struct wire_gate *gate, struct errmsg *msg)
+{
+	struct gate *g = find_gate(e, ep_id, instance_id);
+	struct pipeline_endpoint ep = {
+		.spec = engine_endpoint(e, ep_id),
+		.threshold_ns = gate->threshold_ns,
+		.sample_after_ns = gate->sample_after_ns,
+		.period_ns = gate->period_ns,
+	};
+	int r;
+
+	if (!ep.spec || !gate->period_ns)
+		return errmsg_set(msg, -EINVAL,
+				  "cannot profile endpoint slot %u: it does not exist", ep_id);
+	r = pipeline_set_endpoint(e->pipeline, ep_id, &ep);
+	if (!r && !g) {
+		r = vec_push(&e->gates, (struct gate){.key = {ep_id, instance_id}});
+		g = r ? NULL : &e->gates.at[e->gates.n - 1];
+	}
+	if (r)
+		return errmsg_set(msg, r, "cannot profile '%s': %s", endpoint_display(ep.spec),
+				  strerror(-r));
+	g->period_ns = gate->period_ns;
+	g->enabled = gate->enabled;
+	r = kern_gate_set(e->kern, &g->key, gate, msg);
+	return r ? r : apply_sampling(e, msg);
+}
+
+int engine_get_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id, struct wire_gate *ret)
+{
+	return kern_gate_get(e->kern, &(struct wire_gate_key){ep_id, instance_id}, ret);
+}
+
+void engine_clear_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id)
+{
+	struct gate *g = find_gate(e, ep_id, instance_id);
+
+	if (!g)
+		return;
+	kern_gate_clear(e->kern, &g->key);
+	*g = e->gates.at[--e->gates.n];
+	apply_sampling(e, NULL);
+}
+
+static void tell(struct engine *e, const struct engine_event *event)
+{
+	if (e->options.on_event)
+		e->options.on_event(e->options.ctx, event);
+}
+
+static void handle_fork(struct engine *e, const struct wire_proc *w)
+{
+	struct member child = {.instance_id = w->instance_id, .as_id = w->as_id, .forked = true};
+
+	child.process.pid = w->child_tgid;
+	child.process.parent = w->h.tgid;
+	process_read(w->child_tgid, &child.process, NULL);
+	if (find_member(e, w->child_tgid))
+		engine_remove_process(e, w->child_tgid);
+	if (add_member(e, &child))
+		return;
+	if (probes_widen(e->probes, w->h.tgid, NULL))
+		user_counters(e)->v[COUNTER_ATTACH_FAILED]++;
+	tell(e, &(struct engine_event){
+			.kind = ENGINE_EVENT_FORK,
+			.pid = w->child_tgid,
+			.parent = w->h.tgid,
+			.instance_id = w->instance_id,
+		});
+}
+
+static const struct watch *find_watch(const struct engine *e, const struct wire_proc *w)
+{
+	for (size_t i = 0; i < e->watches.n; i++)
+		if (e->watches.at[i].file.dev == w->exe_dev &&
+		    e->watches.at[i].file.ino == w->exe_ino)
+			return &e->watches.at[i];
+	return NULL;
+}
+
+static void handle_exec(struct engine *e, const struct wire_proc *w)
+{
+	const struct watch *watch = find_watch(e, w);
+	struct engine_event event = {
+		.kind = ENGINE_EVENT_EXEC,
+		.pid = w->h.tgid,
+		.instance_id = w->instance_id,
+		.exe_dev = w->exe_dev,
+		.exe_ino = w->exe_ino,
+	};
+
+	if (find_member(e, w->h.tgid)) {
+		pipeline_process_gone(e->pipeline, w->h.tgid);
+		probes_remove_process(e->probes, w->h.tgid);
+		drop_member(e, w->h.tgid);
+	}
+	if (watch && !attach_new(e, w->h.tgid, watch->instance_id, w->as_id, NULL)) {
+		event.kind = ENGINE_EVENT_ATTACH;
+		event.instance_id = watch->instance_id;
+	} else {
+		kern_member_remove(e->kern, w->h.tgid);
+	}
+	tell(e, &event);
+}
+
+static void handle_exit(struct engine *e, const struct wire_proc *w)
+{
+	const struct member *m = find_member(e, w->h.tgid);
+
+	if (!m)
+		return;
+	probes_remove_process(e->probes, w->h.tgid);
+	pipeline_process_gone(e->pipeline, w->h.tgid);
+	drop_member(e, w->h.tgid);
+	tell(e, &(struct engine_event){
+			.kind = ENGINE_EVENT_EXIT,
+			.pid = w->h.tgid,
+			.instance_id = w->instance_id,
+			.exit_code = w->exit_code,
+		});
+}
+
+static void handle_retsite(struct engine *e, const struct wire_retsite *w)
+{
+	struct space *space = pipeline_space(e->pipeline, w->h.tgid, w->as_id);
+
+	if (space)
+		probes_on_retsite(e->probes, w, space, user_counters(e));
+	else
+		user_counters(e)->v[COUNTER_MAPS_UNREADABLE]++;
+}
+
+static int on_record(void *ctx, const void *data, size_t bytes)
+{
+	struct engine *e = ctx;
+	const struct wire_header *h = data;
+	int r = 0;
+
+	/* From our own programs: sizes are what bpf/wire.h says. The pipeline checks the others. */
+	switch (h->kind) {
+	case WIRE_K_FORK:
+		handle_fork(e, data);
+		break;
+	case WIRE_K_EXEC:
+		handle_exec(e, data);
+		break;
+	case WIRE_K_EXIT:
+		handle_exit(e, data);
+		break;
+	case WIRE_K_RETSITE:
+		handle_retsite(e, data);
+		break;
+	default:
+		r = pipeline_push(e->pipeline, data, bytes);
+	}
+	if (!r && e->options.on_record)
+		e->options.on_record(e->options.ctx, data, bytes);
+	return r;
+}
+
+static uint64_t walk_interval(const struct engine *e)
+{
+	if (e->period_ns < WALK_MIN_NS)
+		return WALK_MIN_NS;
+	return e->period_ns > WALK_MAX_NS ? WALK_MAX_NS : e->period_ns;
+}
+
+int engine_dispatch(struct engine *e, uint64_t now_ns)
+{
+	int r;
+
+	if (e->period_ns && now_ns >= e->next_walk_ns) {
+		e->next_walk_ns = now_ns + walk_interval(e);
+		r = kern_walk_stuck(e->kern);
+		if (r < 0)
+			return r;
+	}
+	if (now_ns >= e->next_retry_ns) {
+		e->next_retry_ns = now_ns + RETRY_NS;
+		for (size_t i = 0; i < e->members.n; i++)
+			if (!e->members.at[i].forked)
+				retry_member(e, &e->members.at[i], NULL);
+	}
+	r = kern_poll(e->kern, 0, on_record, e);
+	return r < 0 ? r : 0;
+}
+
+int engine_finish(struct engine *e, uint64_t now_ns)
+{
+	int r = 0;
+
+	if (e->period_ns)
+		kern_walk_stuck(e->kern);
+	r = kern_poll(e->kern, 0, on_record, e);
+	while (e->gates.n)
+		engine_clear_gate(e, e->gates.at[0].key.ep_id, e->gates.at[0].key.instance_id);
+	if (r >= 0)
+		r = kern_poll(e->kern, 0, on_record, e);
+	if (r >= 0)
+		r = pipeline_finish(e->pipeline, now_ns);
+	return r < 0 ? r : 0;
+}
+
+int engine_latency(struct engine *e, uint32_t ep_id, struct latency *ret)
+{
+	return kern_latency(e->kern, ep_id, ret);
+}
+
+int engine_counters(struct engine *e, struct counters *ret)
+{
+	*ret = *user_counters(e);
+	return kern_counters(e->kern, ret);
+}

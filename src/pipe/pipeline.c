@@ -1,0 +1,684 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipe/pipeline.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/strpool.h"
+#include "model/decode.h"
+#include "pipe/account.h"
+#include "pipe/assemble.h"
+#include "pipe/spaces.h"
+#include "pipe/stacks.h"
+
+enum { NAME_MAX_BYTES = 512 };
+
+struct pipeline {
+	struct pipeline_options options;
+	struct pipeline_endpoint endpoints[WIRE_EP_MAX];
+	uint64_t slots_set; /* bit per slot of endpoints */
+	struct profile *profile;
+	struct symbolizer *symbolizer;
+	struct spaces *spaces;
+	struct assemble *assemble;
+	struct stacks *stacks;
+	struct account account;
+	VEC(uint32_t) locations;  /* scratch: one stack under construction */
+	struct unwind_stack walk; /* scratch: large */
+};
+
+static const char *const synthetic_texts[] = {
+	[ACCOUNT_BEFORE - ACCOUNT_FIRST] = "[before threshold]",
+	[ACCOUNT_LOST - ACCOUNT_FIRST] = "[lost snapshots]",
+	[ACCOUNT_SHORT - ACCOUNT_FIRST] = "[short waits]",
+	[ACCOUNT_NO_TICK - ACCOUNT_FIRST] = "[between ticks]",
+};
+
+int pipeline_new(struct pipeline **ret, const struct pipeline_options *options)
+{
+	struct pipeline *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return -ENOMEM;
+	p->options = *options;
+	if (!p->options.max_open_spans)
+		p->options.max_open_spans = 65536;
+	if (!p->options.max_snapshots)
+		p->options.max_snapshots = 262144;
+	if (!p->options.max_profile_bytes)
+		p->options.max_profile_bytes = 64 << 20;
+	r = profile_new(&p->profile);
+	if (!r)
+		r = symbolizer_new(&p->symbolizer, p->profile, &options->symbols);
+	if (!r)
+		r = spaces_new(&p->spaces, options->live);
+	if (!r)
+		r = assemble_new(&p->assemble, p->options.max_open_spans);
+	if (!r)
+		r = stacks_new(&p->stacks);
+	if (r) {
+		pipeline_free(p);
+		return r;
+	}
+	*ret = p;
+	return 0;
+}
+
+struct pipeline *pipeline_free(struct pipeline *p)
+{
+	if (!p)
+		return NULL;
+	if (p->assemble)
+		assemble_free(p->assemble);
+	if (p->symbolizer)
+		symbolizer_free(p->symbolizer);
+	if (p->stacks)
+		stacks_free(p->stacks);
+	if (p->spaces)
+		spaces_free(p->spaces);
+	if (p->profile)
+		profile_free(p->profile);
+	account_deinit(&p->account);
+	vec_free(&p->locations);
+	free(p);
+	return NULL;
+}
+
+struct profile *pipeline_profile(struct pipeline *p)
+{
+	return p->profile;
+}
+
+struct space_cache *pipeline_space_cache(struct pipeline *p)
+{
+	return spaces_cache(p->spaces);
+}
+
+size_t pipeline_open_spans(const struct pipeline *p)
+{
+	return assemble_n_open(p->assemble);
+}
+
+static void count(struct pipeline *p, enum counter id, uint64_t n)
+{
+	p->profile->counters.v[id] += n;
+}
+
+/* The string's id; 0 (the empty string) when the pool is full, which is counted. */
+static uint32_t intern(struct pipeline *p, const char *text, size_t n)
+{
+	uint32_t id = 0;
+
+	if (strpool_add_n(p->profile->strings, text, n, &id))
+		count(p, COUNTER_STRINGS_FULL, 1);
+	return id;
+}
+
+int pipeline_set_endpoint(struct pipeline *p, uint32_t ep_id, const struct pipeline_endpoint *e)
+{
+	struct profile *profile = p->profile;
+	struct profile_endpoint *row;
+	int r = 0;
+
+	if (ep_id >= WIRE_EP_MAX)
+		return -EINVAL;
+	while (profile->endpoints.n < ep_id + 2 && !r)
+		r = vec_push(&profile->endpoints, (struct profile_endpoint){});
+	if (r)
+		return r;
+	p->endpoints[ep_id] = *e;
+	p->slots_set |= 1ULL << ep_id;
+	row = &profile->endpoints.at[ep_id + 1];
+	row->spec = intern(p, endpoint_text(e->spec), SIZE_MAX / 2);
+	row->name = intern(p, endpoint_display(e->spec), SIZE_MAX / 2);
+	row->threshold_ns = e->threshold_ns;
+	row->period_ns = e->period_ns;
+	return 0;
+}
+
+int pipeline_set_space(struct pipeline *p, uint32_t tgid, uint32_t as_id, struct space *take_space)
+{
+	int r = spaces_set(p->spaces, tgid, as_id, take_space);
+
+	if (!r && p->options.on_space)
+		p->options.on_space(p->options.ctx, tgid, as_id, take_space);
+	return r;
+}
+
+struct space *pipeline_space(struct pipeline *p, uint32_t tgid, uint32_t as_id)
+{
+	bool is_new;
+	struct space *space = spaces_get(p->spaces, tgid, as_id, &is_new);
+
+	if (is_new && p->options.on_space)
+		p->options.on_space(p->options.ctx, tgid, as_id, space);
+	return space;
+}
+
+void pipeline_process_gone(struct pipeline *p, uint32_t tgid)
+{
+	if (!assemble_any(p->assemble, tgid))
+		spaces_drop(p->spaces, tgid);
+}
+
+static int push_location(struct pipeline *p, const struct raw_location *l)
+{
+	uint32_t idx;
+	int r = stacks_add_location(p->stacks, l, &idx);
+
+	return r ? r : vec_push(&p->locations, idx);
+}
+
+static int push_synthetic(struct pipeline *p, const char *text)
+{
+	return push_location(p, &(struct raw_location){.kind = RAW_SYNTHETIC, .text = text});
+}
+
+static int push_user_pc(struct pipeline *p, struct space *space, uint32_t tgid, uint64_t pc,
+			unsigned int unwind_flags)
+{
+	struct raw_location l = {
+		.kind = RAW_ANONYMOUS,
+		.return_address = !(unwind_flags & UNWIND_F_EXACT),
+		.flags = (unwind_flags & UNWIND_F_FP ? PROFILE_LOCATION_FP : 0) |
+			 (unwind_flags & UNWIND_F_SIGNAL ? PROFILE_LOCATION_SIGNAL : 0),
+		.pid = tgid,
+		.address = pc,
+		.pc = pc,
+	};
+
+	if (space && space_resolve(space, pc, &l.module, &l.address)) {
+		l.kind = RAW_MODULE;
+		l.pid = 0;
+	}
+	return push_location(p, &l);
+}
+
+/* The endpoint function itself, as the root of stacks that do not reach it. */
+static int push_endpoint_frame(struct pipeline *p, const struct open_span *s)
+{
+	const struct wire_promoted *b = &s->begin;
+	struct space *space = pipeline_space(p, b->h.tgid, b->as_id);
+
+	return push_user_pc(p, space, b->h.tgid, b->entry_ip, UNWIND_F_EXACT);
+}
+
+static int push_kernel_frames(struct pipeline *p, const struct event *ev)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ev->snapshot->kernel_frames && !r; i++)
+		r = push_location(p, &(struct raw_location){.kind = RAW_KERNEL,
+							    .address = ev->kernel[i],
+							    .pc = ev->kernel[i]});
+	return r;
+}
+
+static const char *incomplete_text(enum stack_stop stop)
+{
+	static const char *const texts[] = {
+		[STACK_STOP_NO_WINDOW] = "[incomplete: stack not readable]",
+		[STACK_STOP_FOREIGN] = "[incomplete: on another stack]",
+		[STACK_STOP_TRUNCATED] = "[incomplete: window limit]",
+		[STACK_STOP_NO_MODULE] = "[incomplete: unknown code]",
+		[STACK_STOP_NO_CFI] = "[incomplete: no unwind information]",
+		[STACK_STOP_BAD_CFI] = "[incomplete: bad unwind information]",
+		[STACK_STOP_RANGE] = "[incomplete: outside the window]",
+		[STACK_STOP_DEPTH] = "[incomplete: too deep]",
+		[STACK_STOP_PAST] = "[incomplete: endpoint's frame not met]",
+	};
+
+	if (stop < ARRAY_SIZE(texts) && texts[stop])
+		return texts[stop];
+	return "[incomplete]";
+}
+
+/* The frames that belong to span number i of the snapshot, whether or not its own was reached. */
+static size_t frames_of_span(const struct unwind_stack *walk, const struct wire_snap_span *span,
+			     size_t i)
+{
+	size_t n = 0;
+
+	if (walk->span_depth[i])
+		return walk->span_depth[i];
+	while (n < walk->n && walk->frames[n].cfa <= span->entry_sp)
+		n++;
+	return n;
+}
+
+static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
+		       const struct open_span *s, uint32_t *ret)
+{
+	const struct wire_snapshot *w = ev->snapshot;
+	struct space *space = pipeline_space(p, w->h.tgid, w->as_id);
+	size_t n = frames_of_span(&p->walk, &w->spans[i], i);
+	enum stack_stop stop = p->walk.span_depth[i] ? STACK_STOP_ENDPOINT : p->walk.stop;
+	int r;
+
+	if (!p->walk.span_depth[i] && stop == STACK_STOP_ENDPOINT)
+		stop = STACK_STOP_PAST;
+	p->locations.n = 0;
+	r = push_kernel_frames(p, ev);
+	for (size_t f = 0; f < n && !r; f++)
+		r = push_user_pc(p, space, w->h.tgid, p->walk.frames[f].pc,
+				 p->walk.frames[f].flags);
+	if (!r && stop != STACK_STOP_ENDPOINT)
+		r = push_synthetic(p, incomplete_text(stop));
+	if (!r && stop != STACK_STOP_ENDPOINT)
+		r = push_endpoint_frame(p, s);
+	if (!r)
+		r = stacks_add(p->stacks, p->locations.at, p->locations.n, stop, ret);
+	return r;
+}
+
+static int observe(struct pipeline *p, const struct event *ev, size_t i, struct open_span *s)
+{
+	const struct wire_snapshot *w = ev->snapshot;
+	struct observation o = {
+		.seq = w->spans[i].seq,
+		.kind = w->snap_kind,
+		.flags = w->flags,
+		.syscall_nr = w->syscall_nr,
+		.prev_state = w->prev_state,
+		.mono_ns = w->h.mono_ns,
+		.out_ns = w->out_ns,
+		.wake_ns = w->wake_ns,
+		.wall = w->wall,
+	};
+	int r;
+
+	if (s->obs.n >= p->options.max_snapshots ||
+	    (s->obs.n && o.seq <= s->obs.at[s->obs.n - 1].seq)) {
+		s->n_dropped++;
+		count(p, COUNTER_SNAPSHOT_LIMIT, 1);
+		return 0;
+	}
+	if (w->flags & WIRE_SNAP_F_WAKER) {
+		o.waker_tgid = w->waker_tgid;
+		o.waker_tid = w->waker_tid;
+	}
+	r = build_stack(p, ev, i, s, &o.stack);
+	if (r == -ENOSPC) {
+		s->n_dropped++;
+		count(p, COUNTER_SNAPSHOT_LIMIT, 1);
+		return 0;
+	}
+	s->last_ns = w->h.mono_ns;
+	return r ? r : vec_push(&s->obs, o);
+}
+
+static void walk_window(struct pipeline *p, const struct event *ev)
+{
+	const struct wire_snapshot *w = ev->snapshot;
+	struct space *space = pipeline_space(p, w->h.tgid, w->as_id);
+	struct unwind_input in = {
+		.regs = &w->regs,
+		.window = ev->window,
+		.window_bytes = w->window_bytes,
+		.window_start = w->regs.r[WIRE_REG_RSP] - WIRE_REDZONE,
+		.spans = w->spans,
+		.n_spans = w->n_spans,
+		.snap_flags = w->flags,
+	};
+	uint32_t generation;
+
+	if (!space) {
+		count(p, COUNTER_MAPS_UNREADABLE, 1);
+		p->walk = (struct unwind_stack){.stop = STACK_STOP_NO_MODULE};
+		return;
+	}
+	generation = space_generation(space);
+	space_unwind(space, &in, w->h.mono_ns, &p->walk, &p->profile->counters);
+	if (space_generation(space) != generation && p->options.on_space)
+		p->options.on_space(p->options.ctx, w->h.tgid, w->as_id, space);
+}
+
+static int push_snapshot(struct pipeline *p, const struct event *ev)
+{
+	bool walked = false;
+	int r = 0;
+
+	for (size_t i = 0; i < ev->snapshot->n_spans && !r; i++) {
+		struct open_span *s = assemble_find(p->assemble, ev->snapshot->spans[i].span_id);
+
+		if (!s) {
+			count(p, COUNTER_SPAN_UNKNOWN, 1);
+			continue;
+		}
+		if (!walked)
+			walk_window(p, ev);
+		walked = true;
+		r = observe(p, ev, i, s);
+	}
+	return r;
+}
+
+/* How a span ended, from its end record or made up at the end of the run. */
+struct ending {
+	uint64_t end_ns;
+	struct wire_wall total;
+	uint16_t reason;
+	uint32_t n_due;
+	const uint8_t *name;
+	size_t name_bytes;
+};
+
+/*
+ * The ending of a span without an end record: what its last snapshot says, and from there on
+ * blocked when that found it blocked, else on CPU.
+ */
+static struct ending unfinished(const struct open_span *s, uint64_t now_ns, uint16_t reason)
+{
+	const struct wire_promoted *b = &s->begin;
+	struct ending e = {.end_ns = now_ns, .reason = reason};
+	struct wire_wall last = b->promoted;
+	uint64_t known_ns, rest_ns;
+
+	if (e.end_ns < s->last_ns)
+		e.end_ns = s->last_ns;
+	if (s->obs.n) {
+		const struct observation *o = &s->obs.at[s->obs.n - 1];
+
+		last = o->wall;
+		e.n_due = o->seq + 1;
+	}
+	e.total.oncpu_ns = last.oncpu_ns - b->start.oncpu_ns;
+	e.total.runq_ns = last.runq_ns - b->start.runq_ns;
+	e.total.blocked_ns = last.blocked_ns - b->start.blocked_ns;
+	known_ns = e.total.oncpu_ns + e.total.runq_ns + e.total.blocked_ns;
+	rest_ns = e.end_ns - b->start_ns > known_ns ? e.end_ns - b->start_ns - known_ns : 0;
+	if (s->obs.n && s->obs.at[s->obs.n - 1].kind == WIRE_SNAP_STUCK)
+		e.total.blocked_ns += rest_ns;
+	else
+		e.total.oncpu_ns += rest_ns;
+	return e;
+}
+
+static int synthetic_stack(struct pipeline *p, const struct open_span *s, const char *text,
+			   uint32_t *ret)
+{
+	int r;
+
+	p->locations.n = 0;
+	r = push_synthetic(p, text);
+	if (!r)
+		r = push_endpoint_frame(p, s);
+	if (!r)
+		r = stacks_add(p->stacks, p->locations.at, p->locations.n, STACK_STOP_NONE, ret);
+	return r;
+}
+
+static int resolve_item_stack(struct pipeline *p, const struct open_span *s, uint32_t stack,
+			      uint32_t *ret)
+{
+	int r = 0;
+
+	if (stack >= ACCOUNT_FIRST)
+		r = synthetic_stack(p, s, synthetic_texts[stack - ACCOUNT_FIRST], &stack);
+	if (r || p->options.no_symbols)
+		return r;
+	return stacks_resolve(p->stacks, stack, p->symbolizer, p->profile, ret);
+}
+
+static int add_sample(struct pipeline *p, const struct open_span *s, uint32_t span_idx,
+		      const struct account_item *item)
+{
+	struct profile_sample sample = {
+		.span = span_idx,
+		.kind = item->kind,
+		.count = item->count,
+		.syscall_nr = -1,
+		.seq = UINT32_MAX,
+		.wall_ns = item->wall_ns,
+		.start_ns = item->start_ns,
+		.end_ns = item->end_ns,
+	};
+	int r;
+
+	if (item->obs != UINT32_MAX) {
+		const struct observation *o = &s->obs.at[item->obs];
+
+		sample.seq = o->seq;
+		if (item->kind == SAMPLE_BLOCKED) {
+			sample.syscall_nr = o->syscall_nr;
+			sample.cause = block_cause_of(o->syscall_nr, o->prev_state, o->flags);
+			sample.waker_tid = o->waker_tid;
+			sample.waker_tgid = o->waker_tgid;
+		}
+	}
+	r = resolve_item_stack(p, s, item->stack, &sample.stack);
+	return r ? r : vec_push(&p->profile->samples, sample);
+}
+
+/* Over the memory limit a span keeps its times, in one synthetic stack, and loses its snapshots. */
+static int add_collapsed(struct pipeline *p, const struct open_span *s, uint32_t span_idx)
+{
+	const struct wire_wall *t = &p->account.total;
+	uint64_t by_kind[SAMPLE_KIND_MAX] = {t->oncpu_ns, t->runq_ns, t->blocked_ns};
+	struct profile_sample sample = {.span = span_idx, .syscall_nr = -1, .seq = UINT32_MAX};
+	uint32_t stack = 0;
+	int r = synthetic_stack(p, s, "[not kept: memory limit]", &stack);
+
+	if (!r && !p->options.no_symbols)
+		r = stacks_resolve(p->stacks, stack, p->symbolizer, p->profile, &sample.stack);
+	sample.start_ns = s->begin.start_ns;
+	sample.end_ns = s->begin.start_ns;
+	for (int kind = 0; kind < SAMPLE_KIND_MAX && !r; kind++) {
+		sample.kind = kind;
+		sample.wall_ns = by_kind[kind];
+		if (sample.wall_ns)
+			r = vec_push(&p->profile->samples, sample);
+	}
+	return r;
+}
+
+static int add_samples(struct pipeline *p, const struct open_span *s, struct profile_span *span,
+		       uint32_t span_idx)
+{
+	size_t limit = p->options.max_profile_bytes / sizeof(struct profile_sample);
+	int r = 0;
+
+	span->first_sample = p->profile->samples.n;
+	if (!p->options.no_symbols)
+		r = symbolizer_use_process(p->symbolizer, s->begin.h.tgid);
+	if (!r && p->profile->samples.n + p->account.items.n > limit) {
+		count(p, COUNTER_SPAN_EVICTED, 1);
+		span->n_kept = 0;
+		r = add_collapsed(p, s, span_idx);
+	} else {
+		for (size_t i = 0; i < p->account.items.n && !r; i++)
+			r = add_sample(p, s, span_idx, &p->account.items.at[i]);
+	}
+	span->n_samples = p->profile->samples.n - span->first_sample;
+	return r;
+}
+
+static uint32_t span_name(struct pipeline *p, const struct open_span *s, const struct ending *e,
+			  bool *ret_wanted)
+{
+	const struct endpoint *spec = p->endpoints[s->begin.ep_id].spec;
+	char name[NAME_MAX_BYTES];
+
+	if (e->name_bytes)
+		endpoint_format_name(spec, e->name, e->name_bytes, name, sizeof(name));
+	else
+		endpoint_format_name(spec, s->begin.name, s->begin.name_bytes, name, sizeof(name));
+	*ret_wanted = endpoint_matches(spec, name);
+	return intern(p, name, sizeof(name));
+}
+
+static int account(struct pipeline *p, const struct open_span *s, const struct ending *e)
+{
+	const struct pipeline_endpoint *ep = &p->endpoints[s->begin.ep_id];
+	struct account_input in = {
+		.start_ns = s->begin.start_ns,
+		.end_ns = e->end_ns,
+		.period_ns = ep->period_ns,
+		.sample_after_ns = ep->sample_after_ns,
+		.start = s->begin.start,
+		.promoted = s->begin.promoted,
+		.total = e->total,
+		.obs = s->obs.at,
+		.n_obs = s->obs.n,
+	};
+
+	return account_span(&in, &p->account);
+}
+
+static uint32_t count_incomplete(const struct pipeline *p, const struct open_span *s)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < s->obs.n; i++)
+		n += stacks_stop(p->stacks, s->obs.at[i].stack) != STACK_STOP_ENDPOINT;
+	return n;
+}
+
+/* Turns a span that was taken out of the table into a row of the profile and its samples. */
+static int finish_span(struct pipeline *p, const struct open_span *s, const struct ending *e)
+{
+	const struct wire_promoted *b = &s->begin;
+	struct profile_span span = {
+		.span_id = b->span_id,
+		.endpoint = b->ep_id + 1,
+		.tgid = b->h.tgid,
+		.tid = b->h.tid,
+		.instance_id = b->instance_id,
+		.start_ns = b->start_ns,
+		.end_ns = e->end_ns > b->start_ns ? e->end_ns : b->start_ns,
+		.end_reason = e->reason,
+		.n_kept = s->obs.n,
+		.n_incomplete = count_incomplete(p, s),
+	};
+	bool wanted;
+	int r;
+
+	span.name = span_name(p, s, e, &wanted);
+	if (!wanted) {
+		count(p, COUNTER_NAME_MISMATCH, 1);
+		return 0;
+	}
+	r = account(p, s, e);
+	if (r)
+		return r;
+	span.n_due = e->n_due > s->obs.n + s->n_dropped ? e->n_due : s->obs.n + s->n_dropped;
+	count(p, COUNTER_SEQ_GAP, p->account.n_missing);
+	span.comm = intern(p, b->comm, sizeof(b->comm));
+	span.oncpu_ns = p->account.total.oncpu_ns;
+	span.runq_ns = p->account.total.runq_ns;
+	span.blocked_ns = p->account.total.blocked_ns;
+	r = add_samples(p, s, &span, p->profile->spans.n);
+	if (r) {
+		p->profile->samples.n = span.first_sample;
+		return r;
+	}
+	r = vec_push(&p->profile->spans, span);
+	if (!r && p->options.on_span)
+		p->options.on_span(p->options.ctx, p->profile, p->profile->spans.n - 1);
+	return r;
+}
+
+static int end_open(struct pipeline *p, uint64_t span_id, uint64_t now_ns, uint16_t reason)
+{
+	struct open_span *s = assemble_take(p->assemble, span_id);
+	struct ending e;
+	int r;
+
+	if (!s)
+		return 0;
+	e = unfinished(s, now_ns, reason);
+	r = finish_span(p, s, &e);
+	open_span_free(s);
+	return r;
+}
+
+static int push_end(struct pipeline *p, const struct wire_end *end)
+{
+	struct open_span *s = assemble_take(p->assemble, end->span_id);
+	struct ending e = {
+		.end_ns = end->h.mono_ns,
+		.total = end->wall,
+		.reason = end->reason,
+		.n_due = end->n_due,
+		.name = end->name,
+		.name_bytes = end->name_bytes,
+	};
+	int r;
+
+	if (!s) {
+		count(p, COUNTER_SPAN_UNKNOWN, 1);
+		return 0;
+	}
+	r = finish_span(p, s, &e);
+	open_span_free(s);
+	return r;
+}
+
+static int push_promoted(struct pipeline *p, const struct wire_promoted *b)
+{
+	uint64_t stale;
+	int r;
+
+	if (b->ep_id >= WIRE_EP_MAX || !(p->slots_set & 1ULL << b->ep_id)) {
+		count(p, COUNTER_RECORD_MALFORMED, 1);
+		return 0;
+	}
+	while ((stale = assemble_superseded(p->assemble, b))) {
+		count(p, COUNTER_SPAN_SUPERSEDED, 1);
+		r = end_open(p, stale, b->start_ns, WIRE_END_LEAVE_UNSEEN);
+		if (r)
+			return r;
+	}
+	pipeline_space(p, b->h.tgid, b->as_id);
+	r = assemble_begin(p->assemble, b);
+	if (r == -ENOSPC)
+		count(p, COUNTER_SPAN_TABLE_FULL, 1);
+	else if (r == -EEXIST)
+		count(p, COUNTER_RECORD_MALFORMED, 1);
+	else
+		return r;
+	return 0;
+}
+
+int pipeline_push(struct pipeline *p, const void *record, size_t bytes)
+{
+	struct event ev;
+
+	if (decode_record(record, bytes, &ev) != DECODE_OK) {
+		count(p, COUNTER_RECORD_MALFORMED, 1);
+		return 0;
+	}
+	switch (ev.h->kind) {
+	case WIRE_K_PROMOTED:
+		return push_promoted(p, ev.promoted);
+	case WIRE_K_SNAPSHOT:
+		return push_snapshot(p, &ev);
+	case WIRE_K_END:
+		return push_end(p, ev.end);
+	default:
+		return 0; /* for the engine */
+	}
+}
+
+int pipeline_finish(struct pipeline *p, uint64_t now_ns)
+{
+	uint64_t span_id;
+	int r = 0;
+
+	while (!r && (span_id = assemble_any(p->assemble, 0)))
+		r = end_open(p, span_id, now_ns, WIRE_END_TASK_END);
+	return r;
+}
+
+int pipeline_add_name(struct pipeline *p, const struct stacks_name *name)
+{
+	return stacks_add_name(p->stacks, p->profile, name);
+}
+
+int pipeline_each_name(struct pipeline *p, int (*fn)(void *ctx, const struct stacks_name *name),
+		       void *ctx)
+{
+	return stacks_each_name(p->stacks, p->symbolizer, p->profile, fn, ctx);
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pipe/stacks.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "base/vec.h"
+
+enum {
+	LOCATIONS_MAX = 1 << 20,
+	STACK_RUNS_MAX = 16 << 20, /* location indexes in all stacks together */
+	UNRESOLVED = UINT32_MAX,
+};
+
+struct location {
+	struct raw_location raw;
+	uint32_t resolved; /* index into profile.locations; UNRESOLVED */
+};
+
+struct stack {
+	uint32_t first; /* run in runs */
+	uint32_t n;
+	enum stack_stop stop;
+	uint32_t resolved; /* index into profile.stacks; UNRESOLVED */
+};
+
+struct stacks {
+	VEC(struct location) locations;
+	VEC(uint32_t) runs;
+	VEC(struct stack) stacks;
+	VEC(uint32_t) scratch;
+	struct hash names;          /* name_key() -> index into profile.locations */
+	struct hash location_index; /* hash of the identity -> index; collisions probe hash + 1 */
+	struct hash stack_index;
+	uint64_t seed;
+};
+
+int stacks_new(struct stacks **ret)
+{
+	struct stacks *s = calloc(1, sizeof(*s));
+	uint32_t idx;
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	hash_init(&s->names);
+	hash_init(&s->location_index);
+	hash_init(&s->stack_index);
+	s->seed = s->location_index.seed;
+	r = stacks_add(s, NULL, 0, STACK_STOP_NONE, &idx);
+	if (r) {
+		stacks_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+struct stacks *stacks_free(struct stacks *s)
+{
+	if (!s)
+		return NULL;
+	for (size_t i = 0; i < s->locations.n; i++)
+		module_unref(s->locations.at[i].raw.module);
+	vec_free(&s->locations);
+	vec_free(&s->runs);
+	vec_free(&s->stacks);
+	vec_free(&s->scratch);
+	hash_deinit(&s->names);
+	hash_deinit(&s->location_index);
+	hash_deinit(&s->stack_index);
+	free(s);
+	return NULL;
+}
+
+static uint64_t location_hash(const struct stacks *s, const struct raw_location *l)
+{
+	uint64_t id[4] = {
+		(uint64_t)l->kind | l->return_address << 8 | (uint64_t)l->flags << 16 |
+			(uint64_t)l->pid << 32,
+		(uintptr_t)l->module,
+		l->address,
+		(uintptr_t)l->text,
+	};
+
+	return hash_bytes(id, sizeof(id), s->seed);
+}
+
+static bool same_location(const struct raw_location *a, const struct raw_location *b)
+{
+	return a->kind == b->kind && a->return_address == b->return_address &&
+	       a->flags == b->flags && a->pid == b->pid && a->module == b->module &&
+	       a->address == b->address && a->text == b->text;
+}
+
+int stacks_add_location(struct stacks *s, const struct raw_location *l, uint32_t *ret_idx)
+{
+	uint64_t h = location_hash(s, l), *found;
+	int r;
+
+	for (; (found = hash_get(&s->location_index, h)); h++) {
+		if (same_location(&s->locations.at[*found].raw, l)) {
+			*ret_idx = *found;
+			return 0;
+		}
+	}
+	if (s->locations.n >= LOCATIONS_MAX)
+		return -ENOSPC;
+	r = vec_push(&s->locations, (struct location){.raw = *l, .resolved = UNRESOLVED});
+	if (r)
+		return r;
+	r = hash_set(&s->location_index, h, s->locations.n - 1);
+	if (r) {
+		s->locations.n--;
+		return r;
+	}
+	if (l->module)
+		module_ref(l->module);
+	*ret_idx = s->locations.n - 1;
+	return 0;
+}
+
+static bool same_stack(const struct stacks *s, const struct stack *have, const uint32_t *locations,
+		       size_t n, enum stack_stop stop)
+{
+	return have->n == n && have->stop == stop &&
+	       (!n || !memcmp(s->runs.at + have->first, locations, n * sizeof(*locations)));
+}
+
+int stacks_add(struct stacks *s, const uint32_t *locations, size_t n, enum stack_stop stop,
+	       uint32_t *ret_idx)
+{
+	uint64_t h = hash_bytes(locations, n * sizeof(*locations), s->seed + stop), *found;
+	int r;
+
+	for (; (found = hash_get(&s->stack_index, h)); h++) {
+		if (same_stack(s, &s->stacks.at[*found], locations, n, stop)) {
+			*ret_idx = *found;
+			return 0;
+		}
+	}
+	if (n > STACK_RUNS_MAX - s->runs.n)
+		return -ENOSPC;
+	r = vec_reserve(&s->runs, s->runs.n + n);
+	if (r)
+		return r;
+	r = vec_push(
+		&s->stacks,
+		(struct stack){.first = s->runs.n, .n = n, .stop = stop, .resolved = UNRESOLVED});
+	if (r)
+		return r;
+	r = hash_set(&s->stack_index, h, s->stacks.n - 1);
+	if (r) {
+		s->stacks.n--;
+		return r;
+	}
+	if (n)
+		memcpy(s->runs.at + s->runs.n, locations, n * sizeof(*locations));
+	s->runs.n += n;
+	*ret_idx = s->stacks.n - 1;
+	return 0;
+}
+
+enum stack_stop stacks_stop(const struct stacks *s, uint32_t stack)
+{
+	return stack < s->stacks.n ? s->stacks.at[stack].stop : STACK_STOP_NONE;
+}
+
+static int resolve_synthetic(struct profile *profile, const char *text, uint32_t *ret)
+{
+	uint32_t stack;
+	int r = profile_synthetic_stack(profile, text, &stack);
+
+	if (r)
+		return r;
+	*ret = profile->stack_runs.at[profile->stacks.at[stack].first];
+	return 0;
+}
+
+/* Collisions are as unlikely as in any 64-bit hash, and cost a wrong name in a replay. */
+static uint64_t name_key(const struct stacks *s, unsigned int kind, uint32_t pid, uint64_t address)
+{
+	uint64_t id[2] = {(uint64_t)kind << 32 | pid, address};
+
+	return hash_bytes(id, sizeof(id), s->seed);
+}
+
+static int add_named_location(struct profile *profile, const struct stacks_name *name,
+			      uint32_t *ret)
+{
+	struct profile_module module = {};
+	struct profile_frame frame = {.flags = name->frame_flags};
+	struct profile_location location = {.module_off = name->address, .address = name->address};
+	uint32_t frame_idx;
+	int r;
+
+	r = strpool_add(profile->strings, name->module, &module.path);
+	if (!r)
+		r = strpool_add(profile->strings, name->function, &frame.function);
+	if (!r)
+		r = strpool_add(profile->strings, name->system_name, &frame.system_name);
+	if (!r)
+		r = profile_add_module(profile, &module, &location.module);
+	if (!r)
+		r = profile_add_frame(profile, &frame, &frame_idx);
+	if (!r)
+		r = profile_add_location(profile, &location, &frame_idx, 1, ret);
+	return r;
+}
+
+int stacks_add_name(struct stacks *s, struct profile *profile, const struct stacks_name *name)
+{
+	uint32_t location;
+	int r = add_named_location(profile, name, &location);
+
+	return r ? r
+		 : hash_set(&s->names, name_key(s, name->kind, name->pid, name->address), location);
+}
+
+static int resolve_location(const struct stacks *s, struct location *l,
+			    struct symbolizer *symbolizer, struct profile *profile)
+{
+	const struct raw_location *raw = &l->raw;
+	uint64_t *named = NULL;
+
+	if (raw->kind == RAW_ANONYMOUS || raw->kind == RAW_KERNEL)
+		named = hash_get(&s->names, name_key(s, raw->kind, raw->pid, raw->address));
+	if (named) {
+		l->resolved = *named;
+		return 0;
+	}
+
+	switch ((enum raw_kind)raw->kind) {
+	case RAW_MODULE:
+		return symbolize_module(symbolizer, raw->module, raw->address, raw->return_address,
+					raw->flags, raw->pc, &l->resolved);
+	case RAW_ANONYMOUS:
+		return symbolize_anonymous(symbolizer, raw->pid, raw->address, raw->return_address,
+					   raw->flags, &l->resolved);
+	case RAW_KERNEL:
+		return symbolize_kernel(symbolizer, raw->address, &l->resolved);
+	case RAW_SYNTHETIC:
+		return resolve_synthetic(profile, raw->text, &l->resolved);
+	}
+	return -EINVAL;
+}
+
+int stacks_resolve(struct stacks *s, uint32_t stack, struct symbolizer *symbolizer,
+		   struct profile *profile, uint32_t *ret_profile_stack)
+{
+	struct stack *k = &s->stacks.at[stack < s->stacks.n ? stack : 0];
+	int r;
+
+	s->scratch.n = 0;
+	for (uint32_t i = 0; k->resolved == UNRESOLVED && i < k->n; i++) {
+		struct location *l = &s->locations.at[s->runs.at[k->first + i]];
+
+		if (l->resolved == UNRESOLVED) {
+			r = resolve_location(s, l, symbolizer, profile);
+			if (r)
+				return r;
+		}
+		r = vec_push(&s->scratch, l->resolved);
+		if (r)
+			return r;
+	}
+	if (k->resolved == UNRESOLVED) {
+		r = profile_add_stack(profile, s->scratch.at, s->scratch.n, k->stop, &k->resolved);
+		if (r)
+			return r;
+	}
+	*ret_profile_stack = k->resolved;
+	return 0;
+}
+
+static int hand_out_name(const struct profile *profile, const struct location *l,
+			 int (*fn)(void *ctx, const struct stacks_name *name), void *ctx)
+{
+	const struct profile_location *location = &profile->locations.at[l->resolved];
+	const struct profile_frame *frame;
+	struct stacks_name name = {
+		.kind = l->raw.kind,
+		.pid = l->raw.pid,
+		.address = l->raw.address,
+	};
+
+	if (!location->n_frames)
+		return 0;
+	frame = &profile->frames.at[profile->frame_runs.at[location->first_frame]];
+	name.frame_flags = frame->flags;
+	name.module = strpool_get(profile->strings, profile->modules.at[location->module].path);
+	name.function = strpool_get(profile->strings, frame->function);
+	name.system_name = strpool_get(profile->strings, frame->system_name);
+	return fn(ctx, &name);
+}
+
+int stacks_each_name(struct stacks *s, struct symbolizer *symbolizer, struct profile *profile,
+		     int (*fn)(void *ctx, const struct stacks_name *name), void *ctx)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < s->locations.n && !r; i++) {
+		struct location *l = &s->locations.at[i];
+
+		if (l->raw.kind != RAW_ANONYMOUS && l->raw.kind != RAW_KERNEL)
+			continue;
+		r = l->resolved == UNRESOLVED ? resolve_location(s, l, symbolizer, profile) : 0;
+		if (!r)
+			r = hand_out_name(profile, l, fn, ctx);
+	}
+	return r;
+}

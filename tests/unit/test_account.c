@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "pipe/account.h"
+#include "tests/unit/unit.h"
+
+#define MS 1000000ULL
+
+static struct observation tick(uint32_t seq, uint32_t stack, uint64_t at_ms, uint64_t oncpu_ms)
+{
+	return (struct observation){
+		.seq = seq,
+		.stack = stack,
+		.kind = WIRE_SNAP_ONCPU,
+		.mono_ns = at_ms * MS,
+		.wall = {.oncpu_ns = oncpu_ms * MS},
+	};
+}
+
+static struct observation block(uint32_t seq, uint32_t stack, uint64_t out_ms, uint64_t wake_ms,
+				uint64_t in_ms, struct wire_wall wall_ms)
+{
+	return (struct observation){
+		.seq = seq,
+		.stack = stack,
+		.kind = WIRE_SNAP_OFFCPU,
+		.out_ns = out_ms * MS,
+		.wake_ns = wake_ms * MS,
+		.mono_ns = in_ms * MS,
+		.wall = {wall_ms.oncpu_ns * MS, wall_ms.runq_ns * MS, wall_ms.blocked_ns * MS},
+	};
+}
+
+static uint64_t wall_of(const struct account *a, uint32_t stack, enum sample_kind kind)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < a->items.n; i++)
+		if (a->items.at[i].stack == stack && a->items.at[i].kind == kind)
+			sum += a->items.at[i].wall_ns;
+	return sum;
+}
+
+static uint64_t wall_sum(const struct account *a)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < a->items.n; i++)
+		sum += a->items.at[i].wall_ns;
+	return sum;
+}
+
+/* A span from 0 to end_ms with everything accounted from the start, unless a test changes it. */
+static struct account_input input(uint64_t end_ms, struct wire_wall total_ms,
+				  const struct observation *obs, size_t n)
+{
+	return (struct account_input){
+		.end_ns = end_ms * MS,
+		.period_ns = 10 * MS,
+		.total = {total_ms.oncpu_ns * MS, total_ms.runq_ns * MS, total_ms.blocked_ns * MS},
+		.obs = obs,
+		.n_obs = n,
+	};
+}
+
+static void test_ticks_share_the_time_between_them(void **state)
+{
+	struct observation obs[] = {tick(0, 1, 4, 4), tick(1, 2, 14, 14), tick(2, 2, 24, 24)};
+	struct account_input in = input(30, (struct wire_wall){.oncpu_ns = 30}, obs, 3);
+	CLEANUP(account_deinit) struct account a = {};
+
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 1, SAMPLE_ONCPU), 9 * MS);
+	assert_int_equal(wall_of(&a, 2, SAMPLE_ONCPU), 21 * MS);
+	assert_int_equal(wall_sum(&a), 30 * MS);
+}
+
+static void test_block_is_split_at_the_wake_up(void **state)
+{
+	struct observation obs[] = {block(0, 7, 10, 90, 95, (struct wire_wall){10, 5, 80})};
+	struct account_input in = input(100, (struct wire_wall){15, 5, 80}, obs, 1);
+	CLEANUP(account_deinit) struct account a = {};
+
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 7, SAMPLE_BLOCKED), 80 * MS);
+	assert_int_equal(wall_of(&a, 7, SAMPLE_RUNQ), 5 * MS);
+	assert_int_equal(wall_of(&a, ACCOUNT_NO_TICK, SAMPLE_ONCPU), 15 * MS);
+	assert_int_equal(wall_sum(&a), 100 * MS);
+	assert_int_equal(a.items.at[0].count, 1);
+}
+
+static void test_preemption_is_run_queue_only(void **state)
+{
+	struct observation obs[] = {block(0, 7, 10, 0, 30, (struct wire_wall){10, 20, 0})};
+	struct account_input in = input(40, (struct wire_wall){20, 20, 0}, obs, 1);
+	CLEANUP(account_deinit) struct account a = {};
+
+	obs[0].flags = WIRE_SNAP_F_PREEMPTED;
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 7, SAMPLE_RUNQ), 20 * MS);
+	assert_int_equal(wall_of(&a, 7, SAMPLE_BLOCKED), 0);
+}
+
+static void test_short_waits_go_to_the_next_record(void **state)
+{
+	/* 3 ms of waits too short for a record, then a block of 20 ms; 1 ms more after it */
+	struct observation obs[] = {block(0, 7, 30, 50, 50, (struct wire_wall){27, 0, 23})};
+	struct account_input in = input(60, (struct wire_wall){36, 0, 24}, obs, 1);
+	CLEANUP(account_deinit) struct account a = {};
+
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 7, SAMPLE_BLOCKED), 23 * MS);
+	assert_int_equal(wall_of(&a, ACCOUNT_SHORT, SAMPLE_BLOCKED), 1 * MS);
+}
+
+static void test_time_before_the_threshold_is_named(void **state)
+{
+	struct observation obs[] = {tick(0, 1, 110, 60), tick(1, 1, 120, 70)};
+	struct account_input in = input(120, (struct wire_wall){70, 10, 40}, obs, 2);
+	CLEANUP(account_deinit) struct account a = {};
+
+	in.sample_after_ns = 100 * MS;
+	in.promoted = (struct wire_wall){50 * MS, 10 * MS, 40 * MS};
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, ACCOUNT_BEFORE, SAMPLE_ONCPU), 50 * MS);
+	assert_int_equal(wall_of(&a, ACCOUNT_BEFORE, SAMPLE_RUNQ), 10 * MS);
+	assert_int_equal(wall_of(&a, ACCOUNT_BEFORE, SAMPLE_BLOCKED), 40 * MS);
+	assert_int_equal(wall_of(&a, 1, SAMPLE_ONCPU), 20 * MS);
+}
+
+static void test_lost_ticks_leave_a_named_hole(void **state)
+{
+	struct observation obs[] = {tick(0, 1, 5, 5), tick(9, 2, 95, 95)};
+	struct account_input in = input(100, (struct wire_wall){.oncpu_ns = 100}, obs, 2);
+	CLEANUP(account_deinit) struct account a = {};
+
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(a.n_missing, 8);
+	assert_int_equal(wall_of(&a, 1, SAMPLE_ONCPU), 10 * MS);
+	assert_int_equal(wall_of(&a, 2, SAMPLE_ONCPU), 10 * MS);
+	assert_int_equal(wall_of(&a, ACCOUNT_LOST, SAMPLE_ONCPU), 80 * MS);
+	assert_int_equal(wall_sum(&a), 100 * MS);
+}
+
+static void test_lost_block_leaves_a_named_hole(void **state)
+{
+	/* a block of 50 ms whose record is lost, then one of 20 ms */
+	struct observation obs[] = {block(1, 7, 70, 90, 90, (struct wire_wall){20, 0, 70})};
+	struct account_input in = input(100, (struct wire_wall){30, 0, 70}, obs, 1);
+	CLEANUP(account_deinit) struct account a = {};
+
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 7, SAMPLE_BLOCKED), 20 * MS);
+	assert_int_equal(wall_of(&a, ACCOUNT_LOST, SAMPLE_BLOCKED), 50 * MS);
+}
+
+static void test_stuck_is_superseded_by_its_end(void **state)
+{
+	struct observation obs[] = {block(0, 7, 10, 0, 40, (struct wire_wall){10, 0, 0}),
+				    block(1, 7, 10, 0, 60, (struct wire_wall){10, 0, 0}),
+				    block(2, 8, 10, 90, 90, (struct wire_wall){10, 0, 80})};
+	struct account_input in = input(100, (struct wire_wall){20, 0, 80}, obs, 3);
+	CLEANUP(account_deinit) struct account a = {};
+
+	obs[0].kind = obs[1].kind = WIRE_SNAP_STUCK;
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 7, SAMPLE_BLOCKED), 0);
+	assert_int_equal(wall_of(&a, 8, SAMPLE_BLOCKED), 80 * MS);
+}
+
+static void test_stuck_takes_the_rest_of_an_unfinished_span(void **state)
+{
+	struct observation obs[] = {block(0, 7, 10, 0, 40, (struct wire_wall){10, 0, 0})};
+	struct account_input in = input(100, (struct wire_wall){10, 0, 90}, obs, 1);
+	CLEANUP(account_deinit) struct account a = {};
+
+	obs[0].kind = WIRE_SNAP_STUCK;
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 7, SAMPLE_BLOCKED), 90 * MS);
+}
+
+/* Whatever the numbers say, the items add up to the duration. */
+static void test_sum_holds_for_nonsense(void **state)
+{
+	CLEANUP(account_deinit) struct account a = {};
+	unsigned int seed = 1;
+
+	for (int round = 0; round < 2000; round++) {
+		struct observation obs[12];
+		struct account_input in;
+		size_t n = rand_r(&seed) % 12;
+		uint32_t seq = 0;
+
+		for (size_t i = 0; i < n; i++) {
+			obs[i] = (struct observation){
+				.seq = seq,
+				.stack = i,
+				.kind = 1 + rand_r(&seed) % 3,
+				.flags = rand_r(&seed) % 128,
+				.mono_ns = rand_r(&seed) % 1000,
+				.out_ns = rand_r(&seed) % 1000,
+				.wake_ns = rand_r(&seed) % 1000,
+				.wall = {rand_r(&seed) % 1000, rand_r(&seed) % 1000,
+					 rand_r(&seed) % 1000},
+			};
+			seq += 1 + rand_r(&seed) % 3;
+		}
+		in = (struct account_input){
+			.start_ns = rand_r(&seed) % 1000,
+			.end_ns = rand_r(&seed) % 2000,
+			.period_ns = 1 + rand_r(&seed) % 100,
+			.sample_after_ns = rand_r(&seed) % 2,
+			.start = {rand_r(&seed) % 1000, rand_r(&seed) % 1000, rand_r(&seed) % 1000},
+			.promoted = {rand_r(&seed) % 1000, rand_r(&seed) % 1000,
+				     rand_r(&seed) % 1000},
+			.total = {rand_r(&seed) % 1000, rand_r(&seed) % 1000, rand_r(&seed) % 1000},
+			.obs = obs,
+			.n_obs = n,
+		};
+		assert_int_equal(account_span(&in, &a), 0);
+		assert_int_equal(wall_sum(&a),
+				 in.end_ns > in.start_ns ? in.end_ns - in.start_ns : 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_ticks_share_the_time_between_them),
+		cmocka_unit_test(test_block_is_split_at_the_wake_up),
+		cmocka_unit_test(test_preemption_is_run_queue_only),
+		cmocka_unit_test(test_short_waits_go_to_the_next_record),
+		cmocka_unit_test(test_time_before_the_threshold_is_named),
+		cmocka_unit_test(test_lost_ticks_leave_a_named_hole),
+		cmocka_unit_test(test_lost_block_leaves_a_named_hole),
+		cmocka_unit_test(test_stuck_is_superseded_by_its_end),
+		cmocka_unit_test(test_stuck_takes_the_rest_of_an_unfinished_span),
+		cmocka_unit_test(test_sum_holds_for_nonsense),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+
+#include "pipe/assemble.h"
+#include "tests/unit/unit.h"
+
+static struct wire_promoted span(uint64_t id, uint32_t tid, uint64_t start_ns, uint64_t entry_sp)
+{
+	return (struct wire_promoted){
+		.h = {.tgid = 10, .tid = tid},
+		.span_id = id,
+		.start_ns = start_ns,
+		.entry_sp = entry_sp,
+	};
+}
+
+static void begin(struct assemble *a, struct wire_promoted p)
+{
+	assert_int_equal(assemble_begin(a, &p), 0);
+}
+
+static void test_spans_are_found_and_taken(void **state)
+{
+	struct assemble *a = NULL;
+	struct open_span *s;
+
+	assert_int_equal(assemble_new(&a, 10), 0);
+	begin(a, span(1, 11, 100, 0x7000));
+	begin(a, span(2, 11, 200, 0x6000));
+	assert_int_equal(assemble_n_open(a), 2);
+	assert_non_null(assemble_find(a, 1));
+	s = assemble_take(a, 1);
+	assert_int_equal(s->begin.span_id, 1);
+	open_span_free(s);
+	assert_null(assemble_find(a, 1));
+	assert_null(assemble_take(a, 1));
+	assert_int_equal(assemble_any(a, 10), 2);
+	assert_int_equal(assemble_any(a, 99), 0);
+	assemble_free(a);
+}
+
+static void test_full_table_and_double_id_are_refused(void **state)
+{
+	struct wire_promoted third = span(3, 13, 1, 1), again = span(1, 14, 1, 1);
+	struct assemble *a = NULL;
+
+	assert_int_equal(assemble_new(&a, 2), 0);
+	begin(a, span(1, 11, 1, 1));
+	assert_int_equal(assemble_begin(a, &again), -EEXIST);
+	begin(a, span(2, 12, 1, 1));
+	assert_int_equal(assemble_begin(a, &third), -ENOSPC);
+	assemble_free(a);
+}
+
+static void test_later_call_at_a_higher_frame_supersedes(void **state)
+{
+	struct wire_promoted later = span(3, 11, 300, 0x6800);
+	struct assemble *a = NULL;
+
+	assert_int_equal(assemble_new(&a, 10), 0);
+	begin(a, span(1, 11, 100, 0x7000));
+	begin(a, span(2, 11, 200, 0x6000));
+	assert_int_equal(assemble_superseded(a, &later), 2);
+	open_span_free(assemble_take(a, 2));
+	assert_int_equal(assemble_superseded(a, &later), 0);
+	assemble_free(a);
+}
+
+static void test_what_does_not_supersede(void **state)
+{
+	struct wire_promoted outer = span(3, 11, 50, 0x7800); /* outer call, promoted late */
+	struct wire_promoted tail = span(4, 11, 300, 0x7000); /* tail call: same frame */
+	struct wire_promoted inner = span(5, 11, 300, 0x5000);
+	struct wire_promoted elsewhere = span(6, 11, 300, 0x7000 + WIRE_STACK_SPREAD);
+	struct wire_promoted other_thread = span(7, 12, 300, 0x7800);
+	struct assemble *a = NULL;
+
+	assert_int_equal(assemble_new(&a, 10), 0);
+	begin(a, span(1, 11, 100, 0x7000));
+	assert_int_equal(assemble_superseded(a, &outer), 0);
+	assert_int_equal(assemble_superseded(a, &tail), 0);
+	assert_int_equal(assemble_superseded(a, &inner), 0);
+	assert_int_equal(assemble_superseded(a, &elsewhere), 0);
+	assert_int_equal(assemble_superseded(a, &other_thread), 0);
+	assemble_free(a);
+}
+
+static void test_reused_thread_id_supersedes(void **state)
+{
+	struct wire_promoted p = span(2, 11, 300, 0x1000);
+	struct assemble *a = NULL;
+
+	assert_int_equal(assemble_new(&a, 10), 0);
+	begin(a, span(1, 11, 100, 0x7000));
+	p.h.tgid = 20;
+	assert_int_equal(assemble_superseded(a, &p), 1);
+	assemble_free(a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_spans_are_found_and_taken),
+		cmocka_unit_test(test_full_table_and_double_id_are_refused),
+		cmocka_unit_test(test_later_call_at_a_higher_frame_supersedes),
+		cmocka_unit_test(test_what_does_not_supersede),
+		cmocka_unit_test(test_reused_thread_id_supersedes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

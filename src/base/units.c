@@ -22,6 +22,7 @@ static const struct unit durations[] = {
 	{"m", 60000000000ULL},
 	{"min", 60000000000ULL},
 	{"h", 3600000000000ULL},
+	{"d", 86400000000000ULL},
 };
 
 static const struct unit sizes[] = {

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "200ms", "1.5s", "10us", "2m", "1h", "100ns"; a bare "0" is 0. 0, -EINVAL, or -ERANGE. */
+/* "200ms", "1.5s", "10us", "2m", "1h", "7d", "100ns"; a bare "0" is 0. 0, -EINVAL, or -ERANGE. */
 int parse_duration(const char *text, uint64_t *ret_ns);
 
 /* "64M", "512K", "1G", "4096"; powers of 1024. 0, -EINVAL, or -ERANGE. */

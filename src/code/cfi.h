@@ -12,18 +12,18 @@
 #ifndef SPANPROF_CODE_CFI_H
 #define SPANPROF_CODE_CFI_H
 
-#include "bpf/wire.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "bpf/wire.h"
 
 enum { CFI_OPS_MAX = 128 }; /* operations of all expressions of one rule */
 
 enum cfi_result {
 	CFI_OK,
 	CFI_E_NO_CFI = 1, /* the file has no rule for this PC */
-	CFI_E_BAD,	  /* there is one, but it is malformed or uses what no compiler emits */
+	CFI_E_BAD,        /* there is one, but it is malformed or uses what no compiler emits */
 	/* Only from unwind_find_rule, which knows what the PC is in: */
 	CFI_E_NO_MODULE,  /* no mapping has this PC, or its file cannot be read */
 	CFI_E_ANONYMOUS,  /* executable memory without a file (JIT) */
@@ -39,29 +39,31 @@ enum cfi_kind {
 };
 
 struct cfi_value {
-	uint8_t reg; /* enum wire_reg: the register this is the rule of; unused in cfi_rule.cfa */
-	uint8_t kind; /* enum cfi_kind */
-	uint8_t base; /* CFI_REG */
+	uint8_t reg;   /* enum wire_reg: the register this is the rule of; unused in cfi_rule.cfa */
+	uint8_t kind;  /* enum cfi_kind */
+	uint8_t base;  /* CFI_REG */
 	uint8_t n_ops; /* *_EXPR */
-	int32_t off; /* *_EXPR: index of the first operation in cfi_rule.ops */
+	int32_t off;   /* *_EXPR: index of the first operation in cfi_rule.ops */
 };
 
 /* One operation of a DWARF expression; code is DW_OP_*, forms that only differ in size merged. */
 struct cfi_op {
 	uint8_t code;
-	uint8_t reg;	/* DW_OP_bregx */
+	uint8_t reg;     /* DW_OP_bregx */
 	uint16_t target; /* DW_OP_bra, DW_OP_skip: operation to go on with, relative to the first */
+	uint32_t pad;
 	int64_t imm;
 };
 
 struct cfi_rule {
 	struct cfi_value cfa; /* CFI_REG or CFI_EXPR */
-	uint32_t undefined; /* bit per register: its value in the caller is lost */
+	uint32_t undefined;   /* bit per register: its value in the caller is lost */
 	uint8_t n_values;
 	bool signal; /* the frame of a signal handler's trampoline: the caller's PC is exact */
 	uint16_t n_ops;
-	struct cfi_value values[WIRE_REG_MAX]; /* registers that are neither undefined nor unchanged */
-	const struct cfi_op *ops; /* owned by whoever keeps the rule */
+	struct cfi_value
+		values[WIRE_REG_MAX]; /* registers that are neither undefined nor unchanged */
+	const struct cfi_op *ops;     /* owned by whoever keeps the rule */
 };
 
 /* Room for a rule and its expressions; rule.ops points into it, so it must not be copied. */

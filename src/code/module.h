@@ -10,13 +10,13 @@
 #ifndef SPANPROF_CODE_MODULE_H
 #define SPANPROF_CODE_MODULE_H
 
-#include "base/errmsg.h"
-#include "code/cfi.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "base/errmsg.h"
+#include "code/cfi.h"
 
 struct Elf; /* libelf's Elf: for src/code only */
 struct module;
@@ -35,6 +35,8 @@ int module_open_image(struct module **ret, const void *image, size_t bytes, cons
 int module_open_own_vdso(struct module **ret, struct errmsg *e);
 struct module *module_ref(struct module *m);
 struct module *module_unref(struct module *m);
+/* How many references there are: 1 when only the caller holds it. */
+unsigned int module_refs(const struct module *m);
 
 const char *module_path(const struct module *m);
 enum module_kind module_kind(const struct module *m);
@@ -48,6 +50,8 @@ size_t module_build_id(const struct module *m, const uint8_t **ret_id);
 
 /* File offset <-> ELF virtual address, by the PT_LOAD headers. False when no segment has it. */
 bool module_vaddr_of_offset(const struct module *m, uint64_t file_off, uint64_t *ret_vaddr);
+/* The same for the start of a mapping, which is rounded down to a page. */
+bool module_vaddr_of_mapping(const struct module *m, uint64_t file_off, uint64_t *ret_vaddr);
 bool module_offset_of_vaddr(const struct module *m, uint64_t vaddr, uint64_t *ret_file_off);
 
 /* Code bytes at an ELF virtual address: up to n bytes copied, the count copied is returned. */

@@ -23,11 +23,11 @@ int space_cache_new(struct space_cache **ret);
 struct space_cache *space_cache_free(struct space_cache *c);
 
 enum space_kind {
-	SPACE_FILE,	  /* mapped from a file */
+	SPACE_FILE, /* mapped from a file */
 	SPACE_VDSO,
 	SPACE_ANONYMOUS,  /* executable memory of no file: JIT code */
 	SPACE_TRAMPOLINE, /* "[uprobes]": where uretprobes make functions return to */
-	SPACE_OTHER,	  /* "[vsyscall]" */
+	SPACE_OTHER,      /* "[vsyscall]" */
 };
 
 /* One executable mapping. */
@@ -35,13 +35,14 @@ struct space_range {
 	uint64_t start;
 	uint64_t end;
 	uint64_t file_off;
-	uint64_t dev; /* as stat: st_dev encoding of major:minor in maps; 0 for vDSO and anonymous */
+	uint64_t
+		dev; /* as stat: st_dev encoding of major:minor in maps; 0 for vDSO and anonymous */
 	uint64_t ino;
-	uint8_t kind;  /* enum space_kind */
-	bool unusable; /* opening the module was tried and failed */
-	const char *path; /* borrowed; as in maps, without " (deleted)" */
+	uint8_t kind;          /* enum space_kind */
+	bool unusable;         /* opening the module was tried and failed */
+	const char *path;      /* borrowed; as in maps, without " (deleted)" */
 	struct module *module; /* borrowed; NULL: not opened yet, or not usable */
-	uint64_t bias; /* run-time address - ELF virtual address; valid with a module */
+	uint64_t bias;         /* run-time address - ELF virtual address; valid with a module */
 };
 
 /* pid 0: replay, ranges come from space_add_range. No ranges are read yet. */

@@ -6,21 +6,22 @@
 #ifndef SPANPROF_CODE_UNWIND_H
 #define SPANPROF_CODE_UNWIND_H
 
-#include "bpf/wire.h"
-#include "code/cfi.h"
-#include "model/profile.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bpf/wire.h"
+#include "code/cfi.h"
+#include "model/profile.h"
+
 enum { UNWIND_DEPTH_MAX = 2048 };
 
 enum unwind_frame_flag {
-	UNWIND_F_FP = 1 << 0,	  /* the caller of this frame was found by frame pointer */
+	UNWIND_F_FP = 1 << 0,     /* the caller of this frame was found by frame pointer */
 	UNWIND_F_SIGNAL = 1 << 1, /* signal frame: the next PC is exact, not a return address */
-	UNWIND_F_EXACT = 1 << 2,  /* pc is an interrupted instruction (leaf, or under a signal frame);
-				     otherwise a return address: look up pc - 1 */
+	UNWIND_F_EXACT = 1 << 2,  /* look up pc itself: an interrupted instruction (leaf, or under a
+				     signal frame) or the first one of a signal trampoline;
+				     otherwise pc is a return address: look up pc - 1 */
 };
 
 struct unwind_frame {
@@ -33,7 +34,8 @@ struct unwind_input {
 	const struct wire_regs *regs;
 	const uint8_t *window;
 	size_t window_bytes;
-	uint64_t window_start; /* address of window[0]: regs->r[RSP] - WIRE_REDZONE as BPF copies it */
+	uint64_t
+		window_start; /* address of window[0]: regs->r[RSP] - WIRE_REDZONE as BPF copies it */
 	const struct wire_snap_span *spans; /* outermost first */
 	size_t n_spans;
 	uint16_t snap_flags; /* enum wire_snapshot_flag */

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "code/unwind.h"
+
+#include <string.h>
+
+#include "code/cfi_eval.h"
+
+enum { FP_SAVED_BYTES = 16 }; /* saved RBP and return address */
+
+struct walk {
+	const struct unwind_input *in;
+	struct cfi_memory memory;
+	struct cfi_frame frame;  /* registers of the frame that the walk is at */
+	struct cfi_frame caller; /* of the next one, while a step is under way */
+	uint64_t rip_slot;       /* where the caller's PC was saved; 0: not in memory */
+	uint64_t low;            /* the frame's CFA must be above this */
+	bool exact;              /* the frame's PC was interrupted; it is not a return address */
+	struct unwind_stack *ret;
+};
+
+/* The stops that end a step; STACK_STOP_MAX: go on. */
+#define GO_ON STACK_STOP_MAX
+
+static enum stack_stop stop_of_rule(int r)
+{
+	switch (r) {
+	case CFI_E_NO_CFI:
+	case CFI_E_ANONYMOUS:
+		return STACK_STOP_NO_CFI;
+	case CFI_E_NO_MODULE:
+	case CFI_E_TRAMPOLINE:
+		return STACK_STOP_NO_MODULE;
+	default:
+		return STACK_STOP_BAD_CFI;
+	}
+}
+
+static enum stack_stop stop_of_range(const struct walk *w)
+{
+	return w->in->snap_flags & WIRE_SNAP_F_TRUNCATED ? STACK_STOP_TRUNCATED : STACK_STOP_RANGE;
+}
+
+static enum stack_stop stop_of_eval(const struct walk *w, enum cfi_eval_result r)
+{
+	return r == CFI_EVAL_E_RANGE ? stop_of_range(w) : STACK_STOP_BAD_CFI;
+}
+
+static enum stack_stop step_by_rule(struct walk *w, const struct cfi_rule *rule,
+				    struct unwind_frame *at)
+{
+	uint64_t cfa;
+	enum cfi_eval_result r = cfi_eval_cfa(rule, &w->frame, &w->memory, &cfa);
+
+	if (r)
+		return stop_of_eval(w, r);
+	/* A signal frame's CFA is the interrupted SP, which may be on another stack. */
+	if (!rule->signal && cfa <= w->low)
+		return STACK_STOP_BAD_CFI;
+	cfi_eval_step(rule, &w->frame, &w->memory, cfa, &w->caller, &w->rip_slot);
+	at->cfa = cfa;
+	w->exact = rule->signal;
+	w->low = rule->signal ? 0 : cfa;
+	if (rule->signal)
+		at->flags |= UNWIND_F_SIGNAL | UNWIND_F_EXACT;
+	return GO_ON;
+}
+
+/* For want of a rule: RBP points to the saved RBP, the return address is above it. */
+static enum stack_stop step_by_frame_pointer(struct walk *w, enum stack_stop otherwise,
+					     struct unwind_frame *at)
+{
+	uint64_t rbp = w->frame.r[WIRE_REG_RBP], cfa = rbp + FP_SAVED_BYTES;
+	struct cfi_frame *caller = &w->caller;
+
+	if (!(w->frame.known & (1U << WIRE_REG_RBP)) || rbp % 8 || cfa <= w->low ||
+	    rbp < w->frame.r[WIRE_REG_RSP])
+		return otherwise;
+	if (!cfi_memory_read(&w->memory, rbp, 8, &caller->r[WIRE_REG_RBP]) ||
+	    !cfi_memory_read(&w->memory, rbp + 8, 8, &caller->r[WIRE_REG_RIP]))
+		return otherwise;
+	caller->r[WIRE_REG_RSP] = cfa;
+	caller->known = 1U << WIRE_REG_RBP | 1U << WIRE_REG_RIP | 1U << WIRE_REG_RSP;
+	caller->outside = 0;
+	w->rip_slot = rbp + 8;
+	w->exact = false;
+	w->low = cfa;
+	at->cfa = cfa;
+	at->flags |= UNWIND_F_FP;
+	return GO_ON;
+}
+
+/* Notes the spans whose frame this is; says whether the walk has arrived or gone too far. */
+static enum stack_stop check_spans(struct walk *w, const struct unwind_frame *at)
+{
+	const struct wire_snap_span *spans = w->in->spans;
+
+	for (size_t i = 0; i < w->in->n_spans && i < WIRE_NAMED_MAX; i++)
+		if (at->cfa == spans[i].entry_sp + 8)
+			w->ret->span_depth[i] = w->ret->n;
+	if (!w->in->n_spans)
+		return GO_ON;
+	if (at->cfa == spans[0].entry_sp + 8)
+		return STACK_STOP_ENDPOINT;
+	return at->cfa > spans[0].entry_sp + 8 ? STACK_STOP_PAST : GO_ON;
+}
+
+/* A uretprobe that is under way has replaced the return address of a span; put the true one back. */
+static void restore_return_address(struct walk *w)
+{
+	for (size_t i = 0; w->rip_slot && i < w->in->n_spans && i < WIRE_NAMED_MAX; i++)
+		if (w->in->spans[i].entry_sp == w->rip_slot && w->in->spans[i].ret_addr)
+			w->caller.r[WIRE_REG_RIP] = w->in->spans[i].ret_addr;
+}
+
+static enum stack_stop enter_caller(struct walk *w)
+{
+	uint32_t bit = 1U << WIRE_REG_RIP;
+
+	if (w->caller.outside & bit)
+		return stop_of_range(w);
+	/* RIP undefined, or zero: the first frame of the thread. */
+	if (!(w->caller.known & bit))
+		return STACK_STOP_PAST;
+	restore_return_address(w);
+	if (!w->caller.r[WIRE_REG_RIP])
+		return STACK_STOP_PAST;
+	w->frame = w->caller;
+	return GO_ON;
+}
+
+static enum stack_stop step(struct walk *w, unwind_find_rule find, void *ctx)
+{
+	struct unwind_frame *at;
+	const struct cfi_rule *rule;
+	enum stack_stop stop;
+	int r;
+
+	if (w->ret->n == UNWIND_DEPTH_MAX)
+		return STACK_STOP_DEPTH;
+	at = &w->ret->frames[w->ret->n++];
+	*at = (struct unwind_frame){.pc = w->frame.r[WIRE_REG_RIP],
+				    .flags = w->exact ? UNWIND_F_EXACT : 0};
+	if (w->in->snap_flags & WIRE_SNAP_F_FAULT)
+		return STACK_STOP_NO_WINDOW;
+	if (w->in->snap_flags & WIRE_SNAP_F_FOREIGN)
+		return STACK_STOP_FOREIGN;
+	r = find(ctx, at->pc, w->exact, &rule);
+	if (!r)
+		stop = step_by_rule(w, rule, at);
+	else if (r == CFI_E_NO_CFI || r == CFI_E_ANONYMOUS)
+		stop = step_by_frame_pointer(w, stop_of_rule(r), at);
+	else
+		stop = stop_of_rule(r);
+	if (stop == GO_ON)
+		stop = check_spans(w, at);
+	return stop == GO_ON ? enter_caller(w) : stop;
+}
+
+void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
+		   struct unwind_stack *ret)
+{
+	struct walk w = {
+		.in = in,
+		.memory = {.bytes = in->window, .n = in->window_bytes, .start = in->window_start},
+		.low = in->regs->r[WIRE_REG_RSP],
+		.exact = true,
+		.ret = ret,
+	};
+	enum stack_stop stop;
+
+	memcpy(w.frame.r, in->regs->r, sizeof(w.frame.r));
+	w.frame.known = (1U << WIRE_REG_MAX) - 1;
+	w.frame.outside = 0;
+	ret->n = 0;
+	memset(ret->span_depth, 0, sizeof(ret->span_depth));
+	do
+		stop = step(&w, find, ctx);
+	while (stop == GO_ON);
+	ret->stop = stop;
+}

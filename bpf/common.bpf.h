@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * common.bpf.h: counting, record headers and submission; the functions of life.bpf.c.
+ *
+ * Invariant: nothing is given up without count(), and every record is sent by ring_submit().
+ */
+#ifndef SPANPROF_COMMON_BPF_H
+#define SPANPROF_COMMON_BPF_H
+
+#include "kernel.h"
+
+#include "maps.bpf.h"
+#include "wire.h"
+
+/* Keeps the compiler from proving away a bound that the verifier needs to see. */
+#define opaque(x) asm volatile("" : "+r"(x))
+
+/* i, known to be below n (a power of two), in a way that the verifier sees. */
+static __always_inline __u32 bounded(__u32 i, __u32 n)
+{
+	opaque(i);
+	return i & (n - 1);
+}
+
+static __always_inline void count(__u32 id)
+{
+	__u64 *n = bpf_map_lookup_elem(&counters, &id);
+
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
+static __always_inline void header_fill(struct wire_header *h, const struct thread *t, __u32 kind,
+					__u32 size, __u64 mono_ns)
+{
+	h->size = size;
+	h->kind = kind;
+	h->cpu = bpf_get_smp_processor_id();
+	h->mono_ns = mono_ns;
+	h->tgid = t->tgid;
+	h->tid = t->tid;
+}
+
+/* Snapshots wait for the reader's next look unless many are waiting; the rest wakes it. */
+static __always_inline void ring_submit(void *record, bool is_urgent)
+{
+	if (is_urgent || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > knob_wake_bytes)
+		bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	else
+		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/*
+ * life.bpf.c. Global functions, so that the verifier looks at each only once; t is never NULL.
+ * The returned masks have bit i set for slot i.
+ */
+
+/* Ends the span in a slot, for enum wire_end_reason. Harmless when it is not open. */
+int span_close(struct thread *t, __u32 slot, __u32 reason);
+int spans_close_all(struct thread *t, __u32 reason);
+
+/* Ends what SP shows to be over when the function of ep_id is entered. */
+int spans_drop_stale(struct thread *t, __u32 ep_id, __u64 sp, __u64 ret_addr);
+
+/* Ends what the SP of a snapshot shows to be over; of the current thread. */
+int spans_check(struct thread *t, __u64 sp);
+
+/*
+ * Promotes the spans that are old enough now; snapshots account for their time from at_ns on, where
+ * the wall clock was *at. The mask of the spans that are PROFILING now.
+ */
+__u32 spans_review(struct thread *t, __u64 now, __u64 at_ns, const struct wire_wall *at);
+
+/* True when a snapshot of any of the spans in mask is due; moves their next times on. */
+int spans_due(struct thread *t, __u32 mask, __u64 now);
+
+/* The shortest dump period of the spans in mask. */
+__u64 spans_period(struct thread *t, __u32 mask);
+
+/* Takes a sequence number of each span in mask: for the record, or for a snapshot that is lost. */
+int spans_fill(struct thread *t, __u32 mask, struct wire_snapshot *rec);
+int spans_lost(struct thread *t, __u32 mask);
+
+/* Reads the gate of ep_id for new spans. */
+int gate_refresh(struct thread *t, __u32 ep_id);
+
+#endif

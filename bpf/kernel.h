@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * kernel.h: the few kernel types and fields that the programs read.
+ *
+ * Kept by hand, so that the build does not depend on any kernel's BTF: field offsets are relocated
+ * against the running kernel when the programs are loaded. Only names and types of the fields
+ * matter here, not their order. Invariant: no field that a supported kernel (5.18 and later) lacks.
+ */
+#ifndef SPANPROF_KERNEL_H
+#define SPANPROF_KERNEL_H
+
+/* clang-format off */
+#include <stdbool.h>
+#include <linux/bpf.h> /* first: the others use its types */
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+/* clang-format on */
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct pt_regs {
+	unsigned long r15;
+	unsigned long r14;
+	unsigned long r13;
+	unsigned long r12;
+	unsigned long bp;
+	unsigned long bx;
+	unsigned long r11;
+	unsigned long r10;
+	unsigned long r9;
+	unsigned long r8;
+	unsigned long ax;
+	unsigned long cx;
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
+	unsigned long orig_ax;
+	unsigned long ip;
+	unsigned short cs;
+	unsigned long flags;
+	unsigned long sp;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct super_block {
+	__u32 s_dev;
+};
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct mm_struct {
+	struct file *exe_file;
+};
+
+struct signal_struct {
+	atomic_t live;
+	unsigned int flags;
+	int group_exit_code;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	int exit_code;
+	void *stack;
+	unsigned int in_iowait : 1;
+	char comm[16];
+	struct mm_struct *mm;
+	struct signal_struct *signal;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+/* Context of perf_event programs: words of the user ABI's pt_regs (asm/ptrace.h), not relocated. */
+struct bpf_perf_event_data {
+	unsigned long regs[21];
+};
+#define PERF_REG_CS 17
+
+/* include/linux/sched/signal.h */
+#define SIGNAL_GROUP_EXIT 0x00000004
+
+#endif

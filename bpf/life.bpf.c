@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * life.bpf.c: how a span is promoted and how it ends, whatever program notices.
+ *
+ * Invariant: a span is counted in its gate's n_active exactly while it is PROFILING, and every call
+ * that was counted in n_enter ends up in one bucket or in n_unknown, or is still open.
+ */
+#include "kernel.h"
+
+#include "common.bpf.h"
+#include "maps.bpf.h"
+#include "wire.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Without branches, of which the verifier would walk every combination. v is not 0. */
+static __always_inline __u32 log2_of(__u64 v)
+{
+	v |= v >> 1;
+	v |= v >> 2;
+	v |= v >> 4;
+	v |= v >> 8;
+	v |= v >> 16;
+	v |= v >> 32;
+	/* All bits below the highest are set: count them. */
+	v -= (v >> 1) & 0x5555555555555555ULL;
+	v = (v & 0x3333333333333333ULL) + ((v >> 2) & 0x3333333333333333ULL);
+	v = (v + (v >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return (__u32)((v * 0x0101010101010101ULL) >> 56) - 1;
+}
+
+static __always_inline __u32 bucket_of(__u64 ns)
+{
+	__u32 log2;
+
+	if (ns < 16)
+		return ns;
+	if (ns >> 44)
+		return WIRE_HIST_BUCKETS - 1;
+	log2 = log2_of(ns);
+	return (log2 - 3) * WIRE_HIST_SUB + ((ns >> (log2 - 4)) & 15);
+}
+
+/* Function probes can be preempted between load and store, so plain additions would lose some. */
+static __always_inline void latency_update(const struct span *s, __u64 duration_ns, bool is_known)
+{
+	__u32 ep_id = s->ep_id;
+	struct wire_latency *l = bpf_map_lookup_elem(&latency, &ep_id);
+	__u32 bucket = bucket_of(duration_ns);
+
+	if (!l)
+		return;
+	if (!is_known) {
+		__sync_fetch_and_add(&l->n_unknown, 1);
+		return;
+	}
+	opaque(bucket);
+	if (bucket < WIRE_HIST_BUCKETS)
+		__sync_fetch_and_add(&l->bucket[bucket], 1);
+	__sync_fetch_and_add(&l->sum_ns, duration_ns);
+	if (duration_ns > s->threshold_ns)
+		__sync_fetch_and_add(&l->n_slow, 1);
+	for (int i = 0; i < 4; i++) {
+		__u64 max = l->max_ns;
+
+		if (duration_ns <= max ||
+		    __sync_val_compare_and_swap(&l->max_ns, max, duration_ns) == max)
+			break;
+	}
+}
+
+static __always_inline void end_fill(struct wire_end *e, struct thread *t, const struct span *s,
+				     __u32 slot, __u32 reason)
+{
+	e->start_ns = s->start_ns;
+	e->ep_id = s->ep_id;
+	e->instance_id = t->instance_id;
+	e->reason = reason;
+	e->pad = 0;
+	e->n_due = s->n_due;
+	e->n_lost = s->n_lost;
+	e->name_bytes = 0;
+	if (slot < WIRE_NAMED_MAX) {
+		const struct span_name *name = &t->names[bounded(slot, WIRE_NAMED_MAX)];
+
+		e->name_bytes = name->bytes;
+		__builtin_memcpy(e->name, name->data, WIRE_NAME_MAX);
+	}
+}
+
+static __always_inline void end_send(struct thread *t, const struct span *s, __u32 slot,
+				     __u32 reason, __u64 now, const struct wire_wall *wall,
+				     bool is_slow)
+{
+	struct wire_end *e = bpf_ringbuf_reserve(&ring, sizeof(*e), 0);
+
+	if (!e) {
+		count(is_slow ? WIRE_C_RING_FULL_SLOW : WIRE_C_RING_FULL_END);
+		return;
+	}
+	header_fill(&e->h, t, is_slow ? WIRE_K_SLOW : WIRE_K_END, sizeof(*e), now);
+	e->span_id = is_slow ? 0 : s->span_id;
+	e->wall.oncpu_ns = wall->oncpu_ns - s->start.oncpu_ns;
+	e->wall.runq_ns = wall->runq_ns - s->start.runq_ns;
+	e->wall.blocked_ns = wall->blocked_ns - s->start.blocked_ns;
+	end_fill(e, t, s, slot, reason);
+	ring_submit(e, !is_slow);
+}
+
+/* The counts of the span's gate, if it is still the gate that the span was promoted by. */
+static __always_inline struct gate_count *span_gate_count(const struct thread *t,
+							  const struct span *s)
+{
+	struct wire_gate_key key = {s->ep_id, t->instance_id};
+	struct gate_count *n = bpf_map_lookup_elem(&gate_counts, &key);
+
+	return n && n->epoch == s->epoch ? n : NULL;
+}
+
+static __always_inline bool gate_enabled(const struct thread *t, const struct span *s)
+{
+	struct wire_gate_key key = {s->ep_id, t->instance_id};
+	struct wire_gate *g = bpf_map_lookup_elem(&gates, &key);
+
+	return g && g->enabled;
+}
+
+__noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
+{
+	struct wire_wall wall;
+	struct span *s;
+	__u64 now, tag;
+	__u32 state;
+	bool is_known = reason == WIRE_END_RETURN || reason == WIRE_END_END_PROBE;
+
+	if (!t || slot >= WIRE_SPANS_MAX)
+		return 0;
+	s = &t->spans[slot];
+	now = wall_now(t, &wall);
+	tag = __sync_lock_test_and_set(&s->tag, SPAN_FREE);
+	state = SPAN_STATE(tag);
+	if (state == SPAN_FREE)
+		return 0;
+	if (now < s->start_ns)
+		now = s->start_ns;
+	latency_update(s, now - s->start_ns, is_known);
+	if (reason == WIRE_END_UNWOUND)
+		count(WIRE_C_UNWOUND);
+	if (reason == WIRE_END_LEAVE_UNSEEN)
+		count(WIRE_C_LEAVE_UNSEEN);
+	if (state == SPAN_PROFILING) {
+		struct gate_count *n = span_gate_count(t, s);
+
+		if (n) {
+			__sync_fetch_and_add(&n->n_active, -1);
+			if (gate_enabled(t, s))
+				end_send(t, s, slot, reason, now, &wall, false);
+		}
+	} else {
+		if (s->flags & SPAN_F_PROMOTE_FAILED)
+			count(WIRE_C_RING_FULL_PROMOTED);
+		if ((s->flags & SPAN_F_REPORT_SLOW) && is_known &&
+		    now - s->start_ns > s->threshold_ns)
+			end_send(t, s, slot, reason, now, &wall, true);
+	}
+	if (s->ep_id < WIRE_EP_MAX)
+		t->open_eps &= ~(1ULL << s->ep_id);
+	for (int i = 0; i < WIRE_SPANS_MAX; i++) {
+		__u32 top = t->depth - 1;
+
+		if (top >= WIRE_SPANS_MAX || span_open(&t->spans[top]))
+			break;
+		t->depth = top;
+	}
+	return 1;
+}
+
+__noinline int spans_close_all(struct thread *t, __u32 reason)
+{
+	if (!t)
+		return 0;
+	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
+		if (span_open(&t->spans[i]))
+			span_close(t, i, reason);
+	}
+	t->depth = 0;
+	t->open_eps = 0;
+	return 0;
+}
+
+/* Why a span cannot be open any more when ep_id is entered at sp; 0: it may be. */
+static __always_inline __u32 stale_reason(const struct span *s, __u32 ep_id, __u64 sp,
+					  __u64 ret_addr)
+{
+	if (s->flags & SPAN_F_BY_END) {
+		if (s->ep_id == ep_id && sp >= s->entry_sp && sp - s->entry_sp < WIRE_STACK_SPREAD)
+			return WIRE_END_LEAVE_UNSEEN;
+		return 0;
+	}
+	if (sp < s->entry_sp || sp - s->entry_sp >= WIRE_STACK_SPREAD)
+		return 0;
+	if (s->flags & SPAN_F_SITE_UNKNOWN)
+		return WIRE_END_LEAVE_UNSEEN;
+	if (sp > s->entry_sp)
+		return WIRE_END_UNWOUND;
+	/* The same slot: a jump to another endpoint (a tail call) leaves the return address there. */
+	return s->ep_id == ep_id || s->ret_addr != ret_addr ? WIRE_END_LEAVE_UNSEEN : 0;
+}
+
+__noinline int spans_drop_stale(struct thread *t, __u32 ep_id, __u64 sp, __u64 ret_addr)
+{
+	if (!t)
+		return 0;
+	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
+		struct span *s = &t->spans[i];
+		__u32 reason;
+
+		if ((__u32)i >= t->depth || !span_open(s))
+			continue;
+		reason = stale_reason(s, ep_id, sp, ret_addr);
+		if (reason)
+			span_close(t, i, reason);
+	}
+	return 0;
+}
+
+__noinline int spans_check(struct thread *t, __u64 sp)
+{
+	if (!t)
+		return 0;
+	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
+		struct span *s = &t->spans[i];
+		__u64 slot_value = 0;
+
+		if ((__u32)i >= t->depth || !span_open(s))
+			continue;
+		if (span_gone(s, sp)) {
+			span_close(t, i,
+				   s->flags & SPAN_F_SITE_UNKNOWN ? WIRE_END_LEAVE_UNSEEN
+								  : WIRE_END_UNWOUND);
+			continue;
+		}
+		/* Its end may have been missed: then other calls have overwritten its slot. */
+		if ((s->flags & SPAN_F_SITE_UNKNOWN) && span_covers(s, sp) &&
+		    !bpf_probe_read_user(&slot_value, sizeof(slot_value), (void *)s->entry_sp) &&
+		    slot_value != s->ret_addr)
+			span_close(t, i, WIRE_END_LEAVE_UNSEEN);
+	}
+	return 0;
+}
+
+__noinline int gate_refresh(struct thread *t, __u32 ep_id)
+{
+	struct wire_gate_key key = {};
+	struct wire_gate *g;
+
+	if (!t)
+		return 0;
+	key.ep_id = ep_id;
+	key.instance_id = t->instance_id;
+	t->gate_gen = *(volatile __u32 *)&gates_gen;
+	t->gate_ep = ep_id;
+	t->gate_after_ns = NEVER;
+	t->gate_threshold_ns = NEVER;
+	g = bpf_map_lookup_elem(&gates, &key);
+	if (g && g->enabled) {
+		t->gate_after_ns = g->sample_after_ns;
+		t->gate_threshold_ns = g->threshold_ns;
+	}
+	return 0;
+}
+
+static __always_inline void promoted_fill(struct wire_promoted *p, struct thread *t,
+					  const struct span *s, __u32 slot)
+{
+	p->span_id = s->span_id;
+	p->start_ns = s->start_ns;
+	p->entry_sp = s->entry_sp;
+	p->entry_ip = s->entry_ip;
+	p->ret_addr = s->ret_addr;
+	p->ep_id = s->ep_id;
+	p->instance_id = t->instance_id;
+	p->as_id = t->as_id;
+	p->start = s->start;
+	p->name_bytes = t->names[slot].bytes;
+	__builtin_memcpy(p->comm, t->comm, WIRE_COMM_MAX);
+	__builtin_memcpy(p->name, t->names[slot].data, WIRE_NAME_MAX);
+}
+
+/* Takes a place in the gate's counts; 0, or the counter that says which limit is reached. */
+static __always_inline int gate_take(const struct wire_gate *g, struct gate_count *n)
+{
+	if (__sync_fetch_and_add(&n->n_started, 1) >= g->max_spans && g->max_spans) {
+		__sync_fetch_and_add(&n->n_started, -1);
+		return WIRE_C_SPAN_LIMIT;
+	}
+	if (__sync_fetch_and_add(&n->n_active, 1) >= g->max_parallel && g->max_parallel) {
+		__sync_fetch_and_add(&n->n_active, -1);
+		__sync_fetch_and_add(&n->n_started, -1);
+		return WIRE_C_PARALLEL_LIMIT;
+	}
+	return 0;
+}
+
+static __always_inline void gate_give_back(struct gate_count *n)
+{
+	__sync_fetch_and_add(&n->n_active, -1);
+	__sync_fetch_and_add(&n->n_started, -1);
+}
+
+/* Changes a span's state, unless it has ended or changed meanwhile. */
+static __always_inline bool span_move(struct span *s, __u64 tag, __u32 from, __u32 to)
+{
+	__u64 expected = SPAN_TAG(tag, from);
+
+	return __sync_val_compare_and_swap(&s->tag, expected, SPAN_TAG(tag, to)) == expected;
+}
+
+/* A PENDING span that is old enough. */
+static __noinline int span_promote(struct thread *t, __u32 slot, __u64 now, __u64 at_ns,
+				   const struct wire_wall *at)
+{
+	struct wire_gate_key key = {};
+	struct wire_promoted *p;
+	struct gate_count *n;
+	struct wire_gate *g;
+	struct span *s;
+	__u64 tag;
+	int limit;
+
+	if (slot >= WIRE_NAMED_MAX)
+		return 0;
+	s = &t->spans[slot];
+	tag = *(volatile __u64 *)&s->tag;
+	if (!span_move(s, tag, SPAN_PENDING, SPAN_PROMOTING))
+		return 0;
+	key.ep_id = s->ep_id;
+	key.instance_id = t->instance_id;
+	g = bpf_map_lookup_elem(&gates, &key);
+	n = bpf_map_lookup_elem(&gate_counts, &key);
+	if (!g || !n || s->start_ns < sched_since_ns) {
+		span_move(s, tag, SPAN_PROMOTING, SPAN_SKIPPED);
+		return 0;
+	}
+	limit = gate_take(g, n);
+	if (limit) {
+		count(limit);
+		span_move(s, tag, SPAN_PROMOTING, SPAN_SKIPPED);
+		return 0;
+	}
+	p = bpf_ringbuf_reserve(&ring, sizeof(*p), 0);
+	if (!p) {
+		s->flags |= SPAN_F_PROMOTE_FAILED;
+		gate_give_back(n);
+		span_move(s, tag, SPAN_PROMOTING, SPAN_PENDING);
+		return 0;
+	}
+	s->span_id = __sync_fetch_and_add(&last_span_id, 1) + 1;
+	s->epoch = n->epoch;
+	s->period_ns = g->period_ns;
+	s->next_due_ns = now;
+	s->flags &= ~SPAN_F_PROMOTE_FAILED;
+	header_fill(&p->h, t, WIRE_K_PROMOTED, sizeof(*p), now);
+	p->promoted_ns = at_ns;
+	p->promoted = *at;
+	promoted_fill(p, t, s, slot);
+	if (!span_move(s, tag, SPAN_PROMOTING, SPAN_PROFILING)) {
+		gate_give_back(n);
+		bpf_ringbuf_discard(p, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	ring_submit(p, true);
+	return 1;
+}
+
+/* The gates have changed since the span looked: takes the new values, or ends its profiling. */
+static __always_inline void span_refresh(struct thread *t, struct span *s, __u32 gen)
+{
+	struct wire_gate_key key = {s->ep_id, t->instance_id};
+	struct wire_gate *g = bpf_map_lookup_elem(&gates, &key);
+	__u64 tag = *(volatile __u64 *)&s->tag;
+
+	s->gate_gen = gen;
+	if (SPAN_STATE(tag) == SPAN_PROFILING && (!g || !g->enabled || !span_gate_count(t, s))) {
+		struct gate_count *n = span_gate_count(t, s);
+
+		if (span_move(s, tag, SPAN_PROFILING, SPAN_SKIPPED) && n)
+			__sync_fetch_and_add(&n->n_active, -1);
+		return;
+	}
+	s->sample_after_ns = NEVER;
+	s->threshold_ns = NEVER;
+	if (g && g->enabled) {
+		s->sample_after_ns = g->sample_after_ns;
+		s->threshold_ns = g->threshold_ns;
+		s->period_ns = g->period_ns;
+	}
+}
+
+__noinline __u32 spans_review(struct thread *t, __u64 now, __u64 at_ns, const struct wire_wall *at)
+{
+	__u32 gen = *(volatile __u32 *)&gates_gen;
+	__u32 mask = 0;
+
+	if (!t || !at)
+		return 0;
+	for (__u32 i = 0; i < WIRE_SPANS_MAX; i++) {
+		struct span *s = &t->spans[i];
+		__u32 state;
+
+		if (i >= t->depth)
+			break;
+		if (!span_open(s))
+			continue;
+		if (s->gate_gen != gen)
+			span_refresh(t, s, gen);
+		state = SPAN_STATE(*(volatile __u64 *)&s->tag);
+		if (state == SPAN_PENDING && s->sample_after_ns != NEVER && now > s->start_ns &&
+		    now - s->start_ns > s->sample_after_ns) {
+			if (i >= WIRE_NAMED_MAX) {
+				__u64 tag = *(volatile __u64 *)&s->tag;
+
+				if (span_move(s, tag, SPAN_PENDING, SPAN_SKIPPED))
+					count(WIRE_C_NAMED_LIMIT);
+				continue;
+			}
+			span_promote(t, i, now, at_ns, at);
+			state = SPAN_STATE(*(volatile __u64 *)&s->tag);
+		}
+		if (state == SPAN_PROFILING && i < WIRE_NAMED_MAX)
+			mask |= 1U << i;
+	}
+	return mask;
+}
+
+/* A tick a little early counts, so that jitter does not skip every other one. */
+__noinline int spans_due(struct thread *t, __u32 mask, __u64 now)
+{
+	int is_due = 0;
+
+	if (!t)
+		return 0;
+	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
+		struct span *s = &t->spans[i];
+
+		if (!(mask >> i & 1) || now + s->period_ns / 4 < s->next_due_ns)
+			continue;
+		is_due = 1;
+		opaque(is_due);
+		s->next_due_ns += s->period_ns;
+		if (s->next_due_ns < now)
+			s->next_due_ns = now + s->period_ns;
+	}
+	return is_due;
+}
+
+__noinline __u64 spans_period(struct thread *t, __u32 mask)
+{
+	__u64 period = NEVER;
+
+	if (!t)
+		return 0;
+	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
+		if ((mask >> i & 1) && t->spans[i].period_ns < period)
+			period = t->spans[i].period_ns;
+	}
+	return period;
+}
+
+__noinline int spans_fill(struct thread *t, __u32 mask, struct wire_snapshot *rec)
+{
+	__u32 n = 0;
+
+	if (!t || !rec)
+		return 0;
+	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
+		struct span *s = &t->spans[i];
+		struct wire_snap_span *to = &rec->spans[bounded(n, WIRE_NAMED_MAX)];
+
+		if (!(mask >> i & 1))
+			continue;
+		to->span_id = s->span_id;
+		to->entry_sp = s->entry_sp;
+		to->ret_addr = s->ret_addr;
+		to->seq = __sync_fetch_and_add(&s->n_due, 1);
+		to->pad = 0;
+		n++;
+		opaque(n);
+	}
+	rec->n_spans = n;
+	return 0;
+}
+
+__noinline int spans_lost(struct thread *t, __u32 mask)
+{
+	if (!t)
+		return 0;
+	count(WIRE_C_RING_FULL_SNAPSHOT);
+	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
+		if (!(mask >> i & 1))
+			continue;
+		__sync_fetch_and_add(&t->spans[i].n_due, 1);
+		__sync_fetch_and_add(&t->spans[i].n_lost, 1);
+	}
+	return 0;
+}

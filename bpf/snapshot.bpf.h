@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * snapshot.bpf.h: one snapshot record, from what its program knows to the ring.
+ *
+ * The window goes straight into the ring, once. A reservation has a constant size, so there is a
+ * class for each of a few sizes; the record's header says how much of it is used.
+ * Invariant: each due snapshot of a span takes a sequence number, sent or not.
+ */
+#ifndef SPANPROF_SNAPSHOT_BPF_H
+#define SPANPROF_SNAPSHOT_BPF_H
+
+#include "kernel.h"
+
+#include "common.bpf.h"
+#include "maps.bpf.h"
+#include "window.bpf.h"
+#include "wire.h"
+
+struct shot {
+	__u64 mono_ns;
+	__u64 out_ns;
+	__u64 wake_ns;
+	struct wire_wall wall;
+	struct window window;
+	__u32 mask; /* slots of the spans that it belongs to */
+	__u32 kind; /* enum wire_snapshot_kind */
+	__u32 flags;
+	__u32 waker_tgid;
+	__u32 waker_tid;
+	__u32 prev_state;
+	__s32 syscall_nr;
+};
+
+#define SHOT_FIXED (sizeof(struct wire_snapshot) + WIRE_KSTACK_MAX * sizeof(__u64))
+#define SHOT_CLASS(n)                                                           \
+	do {                                                                    \
+		if (bytes <= (n)) {                                             \
+			*ret_room = (n);                                        \
+			return bpf_ringbuf_reserve(&ring, SHOT_FIXED + (n), 0); \
+		}                                                               \
+	} while (0)
+
+static __always_inline struct wire_snapshot *shot_reserve(__u32 bytes, __u32 *ret_room)
+{
+	SHOT_CLASS(512);
+	SHOT_CLASS(1024);
+	SHOT_CLASS(1536);
+	SHOT_CLASS(2048);
+	SHOT_CLASS(3072);
+	SHOT_CLASS(4096);
+	SHOT_CLASS(6144);
+	SHOT_CLASS(8192);
+	SHOT_CLASS(12288);
+	SHOT_CLASS(16384);
+	SHOT_CLASS(32768);
+	SHOT_CLASS(WIRE_WINDOW_MAX);
+	return NULL;
+}
+
+static __always_inline void shot_count(__u32 flags)
+{
+	if (flags & WIRE_SNAP_F_FAULT)
+		count(WIRE_C_WINDOW_FAULT);
+	if (flags & WIRE_SNAP_F_TRUNCATED)
+		count(WIRE_C_WINDOW_TRUNCATED);
+	if (flags & WIRE_SNAP_F_FOREIGN)
+		count(WIRE_C_FOREIGN_STACK);
+}
+
+static __always_inline void shot_fill(const struct thread *t, const struct shot *shot,
+				      struct wire_snapshot *rec)
+{
+	rec->snap_kind = shot->kind;
+	rec->as_id = t->as_id;
+	rec->wall = shot->wall;
+	rec->out_ns = shot->out_ns;
+	rec->wake_ns = shot->wake_ns;
+	rec->waker_tgid = shot->waker_tgid;
+	rec->waker_tid = shot->waker_tid;
+	rec->syscall_nr = shot->syscall_nr;
+	rec->prev_state = shot->prev_state;
+}
+
+/*
+ * Where the parts come from. The window: `stored` when is_stored, else the current thread's memory.
+ * The kernel's frames: the program's context, or the task. All but the pointers are constants.
+ */
+struct shot_source {
+	struct task_struct *task;
+	struct window *stored;
+	void *stack_ctx;
+	bool is_stored;
+	bool task_stack;
+	bool may_change; /* the thread may run meanwhile: then its out_ns changes */
+};
+
+/* Return addresses of the kernel's stack, leaf first; their number. */
+static __always_inline __u32 shot_kernel(const struct shot_source *from, __u64 *to)
+{
+	long r = 0;
+
+	if (!knob_kernel_stacks)
+		return 0;
+	if (from->stack_ctx)
+		r = bpf_get_stack(from->stack_ctx, to, WIRE_KSTACK_MAX * sizeof(__u64), 0);
+	else if (from->task_stack)
+		r = bpf_get_task_stack(from->task, to, WIRE_KSTACK_MAX * sizeof(__u64), 0);
+	return r > 0 ? (__u32)r / sizeof(__u64) : 0;
+}
+
+static __always_inline long shot_window(const struct shot_source *from, const struct shot *shot,
+					__u8 *to, __u32 bytes)
+{
+	if (!bytes)
+		return 0;
+	if (!from->is_stored)
+		return window_read(to, bytes, shot->window.start);
+	return from->stored ? bpf_probe_read_kernel(to, bytes, from->stored + 1) : 0;
+}
+
+static __always_inline void shot_send(struct thread *t, struct shot *shot,
+				      const struct shot_source *from)
+{
+	const struct pt_regs *regs;
+	struct wire_snapshot *rec;
+	__u32 bytes = shot->window.bytes, frames, room = 0;
+	__u8 *to;
+
+	shot->flags |= shot->window.flags;
+	rec = shot_reserve(bytes, &room);
+	if (!rec) {
+		spans_lost(t, shot->mask);
+		return;
+	}
+	shot_fill(t, shot, rec);
+	frames = shot_kernel(from, (__u64 *)(rec + 1));
+	opaque(frames);
+	if (frames > WIRE_KSTACK_MAX)
+		frames = WIRE_KSTACK_MAX;
+	to = (__u8 *)(rec + 1) + frames * sizeof(__u64);
+	opaque(bytes);
+	if (bytes > room)
+		bytes = room;
+	if (shot_window(from, shot, to, bytes)) {
+		shot->flags |= WIRE_SNAP_F_FAULT;
+		bytes = 0;
+	}
+	if (from->may_change && *(volatile __u64 *)&t->out_ns != shot->out_ns) {
+		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
+		return;
+	}
+	regs = task_regs(from->task);
+	regs_copy(rec->regs.r, regs);
+	spans_fill(t, shot->mask, rec);
+	rec->flags = shot->flags;
+	rec->kernel_frames = frames;
+	rec->window_bytes = bytes;
+	header_fill(&rec->h, t, WIRE_K_SNAPSHOT, sizeof(*rec) + frames * sizeof(__u64) + bytes,
+		    shot->mono_ns);
+	shot_count(shot->flags);
+	ring_submit(rec, false);
+}
+
+/* What a switch-out has left behind of a thread, for its snapshot. */
+static __always_inline void blocked_shot(struct task_struct *task, struct thread *t,
+					 struct shot *shot, struct shot_source *from)
+{
+	struct window *w = window_storage(task, 0);
+
+	if (w) {
+		shot->window = *w;
+		from->stored = w;
+	}
+	if (!w || shot->window.bytes > knob_max_window) {
+		shot->window.bytes = 0;
+		shot->flags |= WIRE_SNAP_F_FAULT;
+	}
+	if (t->is_preempted)
+		shot->flags |= WIRE_SNAP_F_PREEMPTED;
+	if (t->is_iowait)
+		shot->flags |= WIRE_SNAP_F_IOWAIT;
+	shot->prev_state = t->prev_state;
+	shot->syscall_nr = regs_syscall(task_regs(task));
+	from->task = task;
+	from->is_stored = true;
+	from->task_stack = true;
+}
+
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * span.bpf.c: the function probes: enter, and the three ways in which the end of a call is seen.
+ *
+ * A fast call costs an update of its endpoint's histogram and nothing else; these programs send
+ * nothing but unknown call sites. Invariant: a thread's state is made here and nowhere else.
+ */
+#include "kernel.h"
+
+#include "common.bpf.h"
+#include "maps.bpf.h"
+#include "name.bpf.h"
+#include "window.bpf.h"
+#include "wire.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define REPORT_AGAIN_NS 200000000ULL
+
+/* Reads the membership; makes the state of a thread of a member. NULL: not ours. */
+static __noinline struct thread *thread_refresh(struct task_struct *task, struct thread *t)
+{
+	__u32 gen = *(volatile __u32 *)&members_gen;
+	__u32 tgid = task->tgid;
+	struct wire_member *m = bpf_map_lookup_elem(&members, &tgid);
+
+	if (!m) {
+		if (t) {
+			t->is_member = 0;
+			t->member_gen = gen;
+		}
+		return NULL;
+	}
+	if (!t) {
+		t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!t) {
+			count(WIRE_C_NO_STORAGE);
+			return NULL;
+		}
+		t->tid = task->pid;
+		t->tgid = tgid;
+		bpf_probe_read_kernel_str(t->comm, sizeof(t->comm), task->comm);
+		window_storage(task, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	}
+	t->is_member = 1;
+	t->instance_id = m->instance_id;
+	t->as_id = m->as_id;
+	t->known_ret = 0;
+	t->gate_gen = 0;
+	t->member_gen = gen;
+	return t;
+}
+
+static __always_inline struct thread *thread_enter(struct task_struct *task)
+{
+	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (t && t->member_gen == *(volatile __u32 *)&members_gen)
+		return t->is_member ? t : NULL;
+	return thread_refresh(task, t);
+}
+
+/* Tells user space of a call site, again only when it has had time to place a probe. */
+static __noinline int site_report(struct thread *t, __u32 ep_id, __u64 ret_addr, __u64 entry_ip)
+{
+	struct wire_site_key key = {};
+	struct wire_retsite *r;
+	__u64 now = bpf_ktime_get_ns();
+	__u32 reported = WIRE_SITE_REPORTED | (__u32)(now >> 24) << 8;
+
+	if (t->reported_ret == ret_addr && now - t->reported_ns < REPORT_AGAIN_NS)
+		return 0;
+	t->reported_ret = ret_addr;
+	t->reported_ns = now;
+	r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	if (!r) {
+		t->reported_ret = 0;
+		count(WIRE_C_RING_FULL_RETSITE);
+		return 0;
+	}
+	key.ret_addr = ret_addr;
+	key.as_id = t->as_id;
+	bpf_map_update_elem(&return_sites, &key, &reported, BPF_ANY);
+	header_fill(&r->h, t, WIRE_K_RETSITE, sizeof(*r), now);
+	r->ret_addr = ret_addr;
+	r->entry_ip = entry_ip;
+	r->ep_id = ep_id;
+	r->as_id = t->as_id;
+	count(WIRE_C_RETSITE_NEW);
+	ring_submit(r, true);
+	return 0;
+}
+
+/* True when the end of a call from this site will be seen. */
+static __always_inline bool site_known(struct thread *t, __u32 ep_id, __u64 ret_addr,
+				       __u64 entry_ip)
+{
+	struct wire_site_key key = {};
+	__u32 *state;
+
+	if (t->known_ret == ret_addr)
+		return true;
+	key.ret_addr = ret_addr;
+	key.as_id = t->as_id;
+	state = bpf_map_lookup_elem(&return_sites, &key);
+	if (state && *state == WIRE_SITE_ATTACHED) {
+		t->known_ret = ret_addr;
+		return true;
+	}
+	if (state && *state == WIRE_SITE_HOPELESS)
+		return false;
+	/* Reported a while ago, by whichever thread: once more, in case it got lost. */
+	if (!state || (__u8)((__u8)(bpf_ktime_get_ns() >> 24) - (__u8)(*state >> 8)) > 12)
+		site_report(t, ep_id, ret_addr, entry_ip);
+	return false;
+}
+
+/* What is known of a call when it begins. */
+struct call {
+	__u64 sp;
+	__u64 entry_ip;
+	__u64 ret_addr;
+	__u32 ep_id;
+	__u32 flags; /* enum span_flag */
+};
+
+/* Fills the slot first and lets depth cover it last. */
+static __always_inline void span_push(struct thread *t, __u32 slot, const struct call *call)
+{
+	struct span *s = &t->spans[slot];
+
+	if (!slot) {
+		t->out_ns = 0;
+		t->waited_ns = 0;
+		t->wall_ns = bpf_ktime_get_ns();
+		s->start_ns = t->wall_ns;
+		s->start = t->wall;
+	} else {
+		s->start_ns = wall_now(t, &s->start);
+	}
+	s->entry_sp = call->sp;
+	s->ret_addr = call->ret_addr;
+	s->entry_ip = call->entry_ip;
+	s->ep_id = call->ep_id;
+	s->flags = call->flags;
+	s->sample_after_ns = t->gate_after_ns;
+	s->threshold_ns = t->gate_threshold_ns;
+	s->gate_gen = t->gate_gen;
+	s->n_due = 0;
+	s->n_lost = 0;
+	t->open_eps |= 1ULL << (call->ep_id & 63);
+	t->n_pushed++;
+	barrier();
+	*(volatile __u64 *)&s->tag = t->n_pushed << 8 | SPAN_PENDING;
+	barrier();
+	*(volatile __u32 *)&t->depth = slot + 1;
+}
+
+/* The span's flags for an endpoint, and whether its return site is known. */
+static __always_inline __u32 call_flags(struct thread *t, const struct call *call, __u32 ep_flags)
+{
+	__u32 flags = 0;
+
+	if (ep_flags & WIRE_EP_F_END_PROBE)
+		flags |= SPAN_F_BY_END;
+	else if (!(ep_flags & WIRE_EP_F_URETPROBE) &&
+		 !site_known(t, call->ep_id, call->ret_addr, call->entry_ip))
+		flags |= SPAN_F_SITE_UNKNOWN;
+	if (ep_flags & WIRE_EP_F_REPORT_SLOW)
+		flags |= SPAN_F_REPORT_SLOW;
+	if (ep_flags & WIRE_EP_F_NAME_AT_LEAVE)
+		flags |= SPAN_F_NAME_AT_LEAVE;
+	return flags;
+}
+
+static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	struct call call = {.sp = ctx->sp + WIRE_COOKIE_SP(cookie),
+			    .ep_id = WIRE_COOKIE_EP(cookie)};
+	struct thread *t = thread_enter(bpf_get_current_task_btf());
+	struct wire_endpoint *ep;
+	struct wire_latency *l;
+	__u32 slot;
+
+	if (!t)
+		return 0;
+	ep = bpf_map_lookup_elem(&endpoints, &call.ep_id);
+	l = bpf_map_lookup_elem(&latency, &call.ep_id);
+	if (!ep || !l)
+		return 0;
+	call.entry_ip = ctx->ip - WIRE_COOKIE_OFF(cookie);
+	bpf_probe_read_user(&call.ret_addr, sizeof(call.ret_addr), (void *)call.sp);
+	if (t->depth)
+		spans_drop_stale(t, call.ep_id, call.sp, call.ret_addr);
+	if ((ep->flags & WIRE_EP_F_BEGIN_IF_NONE) && (t->open_eps >> (call.ep_id & 63) & 1)) {
+		count(WIRE_C_NESTED_SKIP);
+		return 0;
+	}
+	slot = t->depth;
+	if (ep->flags & WIRE_EP_F_HAS_OPS) {
+		regs_copy(t->machine.r, ctx);
+		t->machine.r[WIRE_REG_RSP] = call.sp;
+		if (!ops_run(t, ep, slot, call.entry_ip, false, may_sleep)) {
+			count(WIRE_C_CONDITION_SKIP);
+			return 0;
+		}
+	} else if (slot < WIRE_NAMED_MAX) {
+		t->names[slot].bytes = 0;
+	}
+	__sync_fetch_and_add(&l->n_enter, 1);
+	opaque(slot);
+	if (slot >= WIRE_SPANS_MAX) {
+		__sync_fetch_and_add(&l->n_unknown, 1);
+		count(WIRE_C_NEST_LIMIT);
+		return 0;
+	}
+	call.flags = call_flags(t, &call, ep->flags);
+	if (t->gate_gen != *(volatile __u32 *)&gates_gen || t->gate_ep != call.ep_id)
+		gate_refresh(t, call.ep_id);
+	span_push(t, slot, &call);
+	return 0;
+}
+
+SEC("uprobe")
+int span_enter(struct pt_regs *ctx)
+{
+	return enter(ctx, false);
+}
+
+SEC("uprobe.s")
+int span_enter_sleepable(struct pt_regs *ctx)
+{
+	return enter(ctx, true);
+}
+
+/* Reads the name at leave, for spans that anybody will see. */
+static __always_inline void name_at_leave(struct pt_regs *ctx, struct thread *t, __u32 slot)
+{
+	struct span *s = &t->spans[slot];
+	__u32 ep_id = s->ep_id;
+	struct wire_endpoint *ep;
+
+	if (!(s->flags & SPAN_F_NAME_AT_LEAVE) || slot >= WIRE_NAMED_MAX)
+		return;
+	if (SPAN_STATE(s->tag) != SPAN_PROFILING &&
+	    bpf_ktime_get_ns() - s->start_ns <= s->threshold_ns)
+		return;
+	ep = bpf_map_lookup_elem(&endpoints, &ep_id);
+	if (!ep)
+		return;
+	regs_copy(t->machine.r, ctx);
+	ops_run(t, ep, slot, s->entry_ip, true, false);
+}
+
+/*
+ * A return site or a uretprobe: calls whose frame is below SP are over. The one that returned here
+ * has SP just above its return address, or its return address just before the site.
+ */
+static __always_inline int leave(struct pt_regs *ctx, bool is_uret)
+{
+	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	__u64 sp = ctx->sp, ip = ctx->ip;
+
+	if (!t || !t->depth)
+		return 0;
+	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
+		struct span *s = &t->spans[i];
+		bool is_return;
+
+		if ((__u32)i >= t->depth || !span_open(s) || (s->flags & SPAN_F_BY_END))
+			continue;
+		if (sp <= s->entry_sp && s->entry_sp - sp < WIRE_STACK_SPREAD)
+			break;
+		if (sp <= s->entry_sp || sp - s->entry_sp >= WIRE_STACK_SPREAD)
+			continue;
+		is_return = sp == s->entry_sp + 8 || (!is_uret && ip - s->ret_addr < 256);
+		if (is_return)
+			name_at_leave(ctx, t, i);
+		span_close(t, i, is_return ? WIRE_END_RETURN : WIRE_END_UNWOUND);
+	}
+	return 0;
+}
+
+SEC("uprobe")
+int span_leave(struct pt_regs *ctx)
+{
+	return leave(ctx, false);
+}
+
+SEC("uprobe")
+int span_uret(struct pt_regs *ctx)
+{
+	return leave(ctx, true);
+}
+
+/* A declared end function: ends the innermost open span of its endpoint. */
+SEC("uprobe")
+int span_end(struct pt_regs *ctx)
+{
+	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 ep_id = WIRE_COOKIE_EP(cookie), slot = WIRE_SPANS_MAX;
+	struct wire_endpoint *ep;
+
+	if (!t || !t->depth)
+		return 0;
+	ep = bpf_map_lookup_elem(&endpoints, &ep_id);
+	if (!ep)
+		return 0;
+	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
+		if ((__u32)i < t->depth && span_open(&t->spans[i]) && t->spans[i].ep_id == ep_id) {
+			slot = i;
+			break;
+		}
+	}
+	if (slot >= WIRE_SPANS_MAX)
+		return 0;
+	if (ep->flags & WIRE_EP_F_END_OPS) {
+		__u64 entry_ip = ctx->ip - WIRE_COOKIE_OFF(cookie);
+
+		regs_copy(t->machine.r, ctx);
+		t->machine.r[WIRE_REG_RSP] = ctx->sp + WIRE_COOKIE_SP(cookie);
+		if (!ops_run(t, ep, WIRE_NAMED_MAX, entry_ip, true, false))
+			return 0;
+	} else {
+		name_at_leave(ctx, t, slot);
+	}
+	span_close(t, slot, WIRE_END_END_PROBE);
+	return 0;
+}

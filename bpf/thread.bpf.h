@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * thread.bpf.h: what is remembered of one thread: its open spans and its wall clock.
+ *
+ * A tick or a switch can interrupt a program of the same thread at any point, and the walk of stuck
+ * threads runs on another CPU. So a slot is filled before depth covers it, a span's state changes
+ * only by compare-and-swap on its tag, and closed spans may leave holes below depth.
+ * Invariant of the wall clock: wall + (now - wall_ns), the latter on CPU, adds up to the time since
+ * the clock was started, whatever events were missed.
+ */
+#ifndef SPANPROF_THREAD_BPF_H
+#define SPANPROF_THREAD_BPF_H
+
+#include "kernel.h"
+
+#include "wire.h"
+
+#define NEVER (~0ULL)
+
+/* States of a span, the low byte of its tag; the rest of the tag is the thread's push count. */
+enum span_state {
+	SPAN_FREE,
+	SPAN_PENDING,
+	SPAN_PROMOTING, /* claimed by the program that sends WIRE_K_PROMOTED */
+	SPAN_PROFILING,
+	SPAN_SKIPPED, /* slow, but not to be profiled */
+};
+#define SPAN_STATE(tag)      ((tag)&0xff)
+#define SPAN_TAG(tag, state) (((tag) & ~0xffULL) | (state))
+
+enum span_flag {
+	SPAN_F_BY_END = 1 << 0,         /* ends by an end probe: SP says nothing about it */
+	SPAN_F_SITE_UNKNOWN = 1 << 1,   /* its return site had no leave probe at entry */
+	SPAN_F_PROMOTE_FAILED = 1 << 2, /* the ring was full */
+	SPAN_F_REPORT_SLOW = 1 << 3,
+	SPAN_F_NAME_AT_LEAVE = 1 << 4,
+};
+
+struct span {
+	__u64 tag;
+	__u64 start_ns;
+	__u64 entry_sp;
+	__u64 ret_addr;
+	__u64 entry_ip;
+	struct wire_wall start;
+	__u64 sample_after_ns; /* of the gate; NEVER: nothing to be profiled */
+	__u64 threshold_ns;
+	__u64 period_ns;
+	__u64 next_due_ns;
+	__u64 span_id;
+	__u32 ep_id;
+	__u32 gate_gen; /* gates_gen at which the gate's values above were read */
+	__u32 epoch;    /* of the gate's counts that it is counted in */
+	__u32 flags;
+	__u32 n_due;
+	__u32 n_lost;
+};
+
+struct span_name {
+	__u64 kept[WIRE_VALS_MAX];
+	__u32 bytes;
+	__u32 pad;
+	__u8 data[WIRE_NAME_MAX];
+};
+
+/* The expression machine; used by function probes only, which do not nest on a thread. */
+struct machine {
+	__u64 a;
+	__u64 t[4];
+	__u64 r[WIRE_REG_MAX];
+	__u64 entry_ip;
+	__u32 slot;  /* that the captures go to; WIRE_NAMED_MAX: they go nowhere */
+	__u32 drop;  /* a condition did not hold */
+	__u32 fault; /* A could not be read */
+	__u32 skip;  /* operations to pass over */
+};
+
+struct thread {
+	__u32 depth; /* spans[] below it may be open */
+	__u32 tid;
+	__u32 tgid;
+	__u32 is_member;
+	__u32 member_gen; /* members_gen at which the membership was read */
+	__u32 instance_id;
+	__u32 as_id;
+	__u32 wall_seq; /* counts the ends of intervals off CPU */
+	__u64 open_eps; /* bit ep_id: a span of it may be open */
+	__u64 n_pushed;
+
+	struct wire_wall wall;
+	__u64 wall_ns;
+	__u64 out_ns; /* off CPU since, 0: running, or not looked at */
+	__u64 wake_ns;
+	__u64 waited_ns; /* off CPU since the last off-CPU record */
+	__u64 stuck_ns;  /* when the last stuck snapshot was sent */
+	__u64 stuck_out_ns;
+	__u32 out_gen; /* sched_gen of out_ns */
+	__u32 prev_state;
+	__u32 is_preempted;
+	__u32 is_iowait;
+	__u32 waker_tgid;
+	__u32 waker_tid;
+
+	__u64 waker_sp;
+
+	__u64 known_ret; /* a return site that has its leave probe */
+	__u64 reported_ret;
+	__u64 reported_ns;
+	__u32 gate_gen; /* the values of gate_ep's gate, read at gates_gen */
+	__u32 gate_ep;
+	__u64 gate_after_ns;
+	__u64 gate_threshold_ns;
+
+	char comm[WIRE_COMM_MAX];
+	struct span spans[WIRE_SPANS_MAX];
+	struct span_name names[WIRE_NAMED_MAX];
+	struct machine machine;
+	/* The verifier knows the bounds of a field's offset and size, not that of their sum. */
+	__u8 slack[WIRE_NAME_MAX - sizeof(struct machine)];
+};
+_Static_assert(sizeof(struct thread) <= 8192 - 128, "threads are allocated from the 8 KiB slab");
+
+/* Reads the clock and the thread's wall time at that instant; of a running thread, by itself. */
+static __always_inline __u64 wall_now(struct thread *t, struct wire_wall *ret)
+{
+	__u64 now = 0;
+
+	/* A switch in the middle moves wall_ns past `now`: then once more. */
+	for (int i = 0; i < 3; i++) {
+		__u32 seq = *(volatile __u32 *)&t->wall_seq;
+
+		now = bpf_ktime_get_ns();
+		*ret = t->wall;
+		ret->oncpu_ns += now - t->wall_ns;
+		barrier();
+		if (seq == *(volatile __u32 *)&t->wall_seq)
+			break;
+	}
+	return now;
+}
+
+static __always_inline bool span_open(const struct span *s)
+{
+	return SPAN_STATE(*(volatile __u64 *)&s->tag) != SPAN_FREE;
+}
+
+/* SP at or below the frame of the span, near enough to be on the same stack. */
+static __always_inline bool span_covers(const struct span *s, __u64 sp)
+{
+	return sp <= s->entry_sp + 8 && s->entry_sp - sp + 8 < WIRE_STACK_SPREAD;
+}
+
+/* SP so far up that the span's frame is gone; on the same stack. */
+static __always_inline bool span_gone(const struct span *s, __u64 sp)
+{
+	return sp > s->entry_sp + 8 && sp - s->entry_sp < WIRE_STACK_SPREAD &&
+	       !(s->flags & SPAN_F_BY_END);
+}
+
+#endif

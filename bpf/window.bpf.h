@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/*
+ * window.bpf.h: registers, and which bytes of the user stack a snapshot needs; the copy of them at
+ * a switch-out.
+ *
+ * Knows nothing of records. Invariant: a window starts WIRE_REDZONE bytes below SP and is a
+ * multiple of 8 bytes, or is empty with a flag that says why.
+ */
+#ifndef SPANPROF_WINDOW_BPF_H
+#define SPANPROF_WINDOW_BPF_H
+
+#include "kernel.h"
+
+#include "common.bpf.h"
+#include "maps.bpf.h"
+#include "wire.h"
+
+/* A macro, because a program's context and a task's registers are different kinds of pointers. */
+#define regs_copy(to, from)                       \
+	do {                                      \
+		(to)[WIRE_REG_RAX] = (from)->ax;  \
+		(to)[WIRE_REG_RDX] = (from)->dx;  \
+		(to)[WIRE_REG_RCX] = (from)->cx;  \
+		(to)[WIRE_REG_RBX] = (from)->bx;  \
+		(to)[WIRE_REG_RSI] = (from)->si;  \
+		(to)[WIRE_REG_RDI] = (from)->di;  \
+		(to)[WIRE_REG_RBP] = (from)->bp;  \
+		(to)[WIRE_REG_RSP] = (from)->sp;  \
+		(to)[WIRE_REG_R8] = (from)->r8;   \
+		(to)[WIRE_REG_R9] = (from)->r9;   \
+		(to)[WIRE_REG_R10] = (from)->r10; \
+		(to)[WIRE_REG_R11] = (from)->r11; \
+		(to)[WIRE_REG_R12] = (from)->r12; \
+		(to)[WIRE_REG_R13] = (from)->r13; \
+		(to)[WIRE_REG_R14] = (from)->r14; \
+		(to)[WIRE_REG_R15] = (from)->r15; \
+		(to)[WIRE_REG_RIP] = (from)->ip;  \
+	} while (0)
+
+static __always_inline struct pt_regs *task_regs(struct task_struct *task)
+{
+	return (struct pt_regs *)bpf_task_pt_regs(task);
+}
+
+/* The system call that the thread is in, -1: none. Exceptions and interrupts leave -1 there. */
+static __always_inline __s32 regs_syscall(const struct pt_regs *regs)
+{
+	if ((regs->cs & 3) != 3)
+		return -1;
+	return (__s64)regs->orig_ax >= 0 ? (__s32)regs->orig_ax : -1;
+}
+
+/* The extent of the window at sp for the spans that may be profiled. */
+static __always_inline void window_extent(const struct thread *t, __u64 sp, struct window *ret)
+{
+	__u64 bytes = 0;
+
+	ret->start = sp - WIRE_REDZONE;
+	ret->bytes = 0;
+	ret->flags = 0;
+	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
+		const struct span *s = &t->spans[i];
+		__u32 state = SPAN_STATE(*(volatile __u64 *)&s->tag);
+
+		if (i >= t->depth)
+			break;
+		if (state == SPAN_FREE || state == SPAN_SKIPPED || s->sample_after_ns == NEVER)
+			continue;
+		if (span_covers(s, sp)) {
+			bytes = (s->entry_sp + 8 + WIRE_REDZONE - sp + 7) & ~7ULL;
+			break;
+		}
+		ret->flags = WIRE_SNAP_F_FOREIGN;
+	}
+	if (!bytes)
+		return;
+	ret->flags = 0;
+	if (bytes > knob_max_window) {
+		bytes = knob_max_window;
+		ret->flags = WIRE_SNAP_F_TRUNCATED;
+	}
+	ret->bytes = bytes;
+}
+
+/* Reads the window of the current thread; its red zone may reach into a page that is not there. */
+static __always_inline long window_read(__u8 *to, __u32 bytes, __u64 start)
+{
+	long r = bpf_probe_read_user(to, bytes, (void *)start);
+
+	if (!r)
+		return 0;
+	opaque(bytes);
+	if (bytes < WIRE_REDZONE)
+		return r;
+	bytes -= WIRE_REDZONE;
+	return bpf_probe_read_user(to + WIRE_REDZONE, bytes, (void *)(start + WIRE_REDZONE));
+}
+
+/*
+ * The storage for the window of a thread. One of the branches is left after the load; the empty asm
+ * keeps the compiler from loading the address of a map that does not exist before the branch.
+ */
+static __always_inline struct window *window_storage(struct task_struct *task, __u64 flags)
+{
+	struct window *w = NULL;
+
+	if (knob_max_window && knob_max_window <= WINDOW_SMALL) {
+		asm volatile("" ::: "memory");
+		w = bpf_task_storage_get(&windows_small, task, 0, flags);
+	}
+	if (knob_max_window > WINDOW_SMALL && knob_max_window <= WINDOW_MIDDLE) {
+		asm volatile("" ::: "memory");
+		w = bpf_task_storage_get(&windows_middle, task, 0, flags);
+	}
+	if (knob_max_window > WINDOW_MIDDLE) {
+		asm volatile("" ::: "memory");
+		w = bpf_task_storage_get(&windows_large, task, 0, flags);
+	}
+	return w;
+}
+
+#endif

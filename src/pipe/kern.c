@@ -1,0 +1,645 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kern.c: see kern.h.
+ *
+ * Invariant: the skeleton's maps and the attached links live exactly as long as struct kern; what
+ * the BPF programs cache of a map has a generation number that is raised after the map has changed.
+ */
+#include "pipe/kern.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "bpf/kernskel.h"
+
+/* As in bpf/maps.bpf.h: the sizes for which there is a map. */
+#define WINDOW_SMALL       (4096U - 256)
+#define WINDOW_MIDDLE      (16384U - 512)
+#define WINDOW_LARGE       (65536U - 1024)
+#define WAKE_BYTES_DIVISOR 4 /* the reader is woken when the ring is filled by this fraction */
+#define LOG_BYTES          65536
+#define WALK_COST_DIVISOR  100 /* walks of stuck threads take at most this fraction of the time */
+
+struct gate_count { /* as in bpf/maps.bpf.h */
+	uint32_t n_started;
+	uint32_t n_active;
+	uint32_t epoch;
+	uint32_t pad;
+};
+
+struct kern {
+	struct kernskel *skel;
+	struct ring_buffer *ring;
+	kern_record_fn fn; /* during kern_poll */
+	void *fn_ctx;
+	size_t n_cpus; /* possible ones */
+	void *percpu;  /* n_cpus of the largest per-CPU value */
+	uint32_t last_epoch;
+	struct bpf_link *sched_switch;
+	struct bpf_link *sched_waking;
+	struct bpf_link *walk;
+	struct bpf_link *proc[3];
+	struct bpf_link **ticks; /* n_cpus, NULL where there is none */
+	int *tick_fds;           /* borrowed from ticks */
+	uint64_t tick_period_ns; /* 0: closed */
+	uint64_t walk_not_before_ns;
+	int stats_fd;
+};
+
+static int on_record(void *ctx, void *data, size_t bytes)
+{
+	struct kern *k = ctx;
+
+	return k->fn(k->fn_ctx, data, bytes);
+}
+
+static int cap_missing(uint64_t effective, int cap)
+{
+	const int cap_sys_admin = 21;
+
+	return !(effective >> cap & 1) && !(effective >> cap_sys_admin & 1);
+}
+
+/* The names of the capabilities that this process lacks, "" when it has them. */
+static const char *missing_capabilities(void)
+{
+	AUTO_FREE char *text = NULL;
+	size_t bytes;
+	const char *line;
+	uint64_t effective;
+	const int cap_perfmon = 38, cap_bpf = 39;
+
+	if (read_file(AT_FDCWD, "/proc/self/status", 65536, &text, &bytes))
+		return "";
+	line = strstr(text, "CapEff:");
+	if (!line || sscanf(line, "CapEff: %" SCNx64, &effective) != 1)
+		return "";
+	if (cap_missing(effective, cap_bpf))
+		return cap_missing(effective, cap_perfmon) ? "CAP_BPF and CAP_PERFMON" : "CAP_BPF";
+	return cap_missing(effective, cap_perfmon) ? "CAP_PERFMON" : "";
+}
+
+/* The verifier's last line but its statistics, for the message. */
+static const char *log_reason(char *log)
+{
+	char *end = strstr(log, "\nprocessed "), *start;
+
+	if (!end)
+		return log[0] ? log : "no reason given";
+	*end = '\0';
+	start = strrchr(log, '\n');
+	return start ? start + 1 : log;
+}
+
+static int explain_load(int r, char *log, struct errmsg *e)
+{
+	const char *missing = missing_capabilities();
+	struct utsname u;
+
+	if (missing[0])
+		return errmsg_set(
+			e, r,
+			"cannot load the BPF programs: this needs %s; run as root, or give them to the program with setcap",
+			missing);
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		return errmsg_set(
+			e, r,
+			"cannot load the BPF programs: the kernel has no type information (/sys/kernel/btf/vmlinux): it must be built with CONFIG_DEBUG_INFO_BTF");
+	if (r == -EPERM)
+		return errmsg_set(
+			e, r,
+			"cannot load the BPF programs: not permitted, although the capabilities are there; see kernel lockdown (/sys/kernel/security/lockdown) and the container's seccomp profile");
+	if (r == -ENOMEM)
+		return errmsg_set(
+			e, r,
+			"cannot load the BPF programs: not enough memory; see the memory limit of the control group, or use a smaller ring");
+	uname(&u);
+	return errmsg_set(
+		e, r,
+		"cannot load the BPF programs: kernel %s refuses them (%s): %s; spanprof needs 5.18 or later",
+		u.release, strerror(-r), log_reason(log));
+}
+
+static size_t round_ring(size_t bytes)
+{
+	size_t n = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (!bytes)
+		bytes = KERN_RING_DEFAULT;
+	while (n < bytes && n < (1U << 30))
+		n *= 2;
+	return n;
+}
+
+static void configure(struct kernskel *skel, const struct kern_options *o)
+{
+	uint32_t window = o->max_window ? (o->max_window + 63) & ~63U : KERN_WINDOW_DEFAULT;
+	size_t ring_bytes = round_ring(o->ring_bytes);
+
+	if (window > WINDOW_LARGE)
+		window = WINDOW_LARGE;
+	if (window < 2 * WIRE_REDZONE)
+		window = 2 * WIRE_REDZONE;
+	skel->rodata->knob_max_window = window;
+	skel->rodata->knob_kernel_stacks = o->want_kernel_stacks;
+	skel->rodata->knob_wake_bytes = (uint32_t)(ring_bytes / WAKE_BYTES_DIVISOR);
+	bpf_map__set_max_entries(skel->maps.ring, (uint32_t)ring_bytes);
+	if (o->max_members)
+		bpf_map__set_max_entries(skel->maps.members, o->max_members);
+	bpf_map__set_autocreate(skel->maps.windows_small, window <= WINDOW_SMALL);
+	bpf_map__set_autocreate(skel->maps.windows_middle,
+				window > WINDOW_SMALL && window <= WINDOW_MIDDLE);
+	bpf_map__set_autocreate(skel->maps.windows_large, window > WINDOW_MIDDLE);
+}
+
+static int load(struct kern *k, const struct kern_options *o, struct errmsg *e)
+{
+	AUTO_FREE char *log = calloc(1, LOG_BYTES);
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .kernel_log_buf = log,
+		    .kernel_log_size = LOG_BYTES);
+	int r;
+
+	if (!log)
+		return errmsg_set(e, -ENOMEM, "cannot load the BPF programs: out of memory");
+	libbpf_set_print(NULL);
+	k->skel = kernskel__open_opts(&opts);
+	if (!k->skel)
+		return errmsg_set(e, -errno, "cannot open the built-in BPF programs: %s",
+				  strerror(errno));
+	configure(k->skel, o);
+	r = kernskel__load(k->skel);
+	if (r)
+		return explain_load(r, log, e);
+	return 0;
+}
+
+static int attach(struct bpf_program *program, struct bpf_link **ret, struct errmsg *e)
+{
+	struct bpf_link *link = bpf_program__attach(program);
+	int r = -errno;
+
+	if (!link)
+		return errmsg_set(e, r, "cannot attach the BPF program \"%s\": %s",
+				  bpf_program__name(program), strerror(-r));
+	*ret = link;
+	return 0;
+}
+
+static int kern_setup(struct kern *k, const struct kern_options *o, struct errmsg *e)
+{
+	int n_cpus = libbpf_num_possible_cpus(), r;
+
+	if (n_cpus < 0)
+		return errmsg_set(e, n_cpus, "cannot read the number of CPUs: %s",
+				  strerror(-n_cpus));
+	k->n_cpus = (size_t)n_cpus;
+	k->percpu = calloc(k->n_cpus, sizeof(struct wire_latency));
+	k->ticks = calloc(k->n_cpus, sizeof(*k->ticks));
+	k->tick_fds = calloc(k->n_cpus, sizeof(*k->tick_fds));
+	if (!k->percpu || !k->ticks || !k->tick_fds)
+		return errmsg_set(e, -ENOMEM, "cannot load the BPF programs: out of memory");
+	r = load(k, o, e);
+	if (r)
+		return r;
+	k->ring = ring_buffer__new(bpf_map__fd(k->skel->maps.ring), on_record, k, NULL);
+	if (!k->ring)
+		return errmsg_set(e, -errno, "cannot map the ring of the BPF programs: %s",
+				  strerror(errno));
+	r = attach(k->skel->progs.process_fork, &k->proc[0], e);
+	if (!r)
+		r = attach(k->skel->progs.process_exec, &k->proc[1], e);
+	if (!r)
+		r = attach(k->skel->progs.process_exit, &k->proc[2], e);
+	return r;
+}
+
+int kern_new(struct kern **ret, const struct kern_options *options, struct errmsg *e)
+{
+	struct kern *k = calloc(1, sizeof(*k));
+	int r;
+
+	if (!k)
+		return errmsg_set(e, -ENOMEM, "cannot load the BPF programs: out of memory");
+	k->stats_fd = -1;
+	r = kern_setup(k, options, e);
+	if (r) {
+		kern_free(k);
+		return r;
+	}
+	*ret = k;
+	return 0;
+}
+
+static void ticks_close(struct kern *k)
+{
+	for (size_t i = 0; k->ticks && i < k->n_cpus; i++) {
+		bpf_link__destroy(k->ticks[i]);
+		k->ticks[i] = NULL;
+	}
+	k->tick_period_ns = 0;
+}
+
+struct kern *kern_free(struct kern *k)
+{
+	if (!k)
+		return NULL;
+	ticks_close(k);
+	bpf_link__destroy(k->sched_switch);
+	bpf_link__destroy(k->sched_waking);
+	bpf_link__destroy(k->walk);
+	for (size_t i = 0; i < ARRAY_SIZE(k->proc); i++)
+		bpf_link__destroy(k->proc[i]);
+	ring_buffer__free(k->ring);
+	kernskel__destroy(k->skel);
+	if (k->stats_fd >= 0)
+		close(k->stats_fd);
+	free(k->percpu);
+	free(k->ticks);
+	free(k->tick_fds);
+	free(k);
+	return NULL;
+}
+
+void kern_programs(const struct kern *k, struct probe_programs *ret)
+{
+	ret->enter_fd = bpf_program__fd(k->skel->progs.span_enter);
+	ret->enter_sleepable_fd = bpf_program__fd(k->skel->progs.span_enter_sleepable);
+	ret->leave_fd = bpf_program__fd(k->skel->progs.span_leave);
+	ret->end_fd = bpf_program__fd(k->skel->progs.span_end);
+	ret->uret_fd = bpf_program__fd(k->skel->progs.span_uret);
+	ret->endpoints_fd = bpf_map__fd(k->skel->maps.endpoints);
+	ret->return_sites_fd = bpf_map__fd(k->skel->maps.return_sites);
+}
+
+/* bpf(2) through libbpf 1.x: 0 or negative errno, whatever the version returns. */
+static int result(int r)
+{
+	return r < 0 ? -errno : 0;
+}
+
+static void raise_generation(uint32_t *gen)
+{
+	__atomic_add_fetch(gen, 1, __ATOMIC_SEQ_CST);
+}
+
+int kern_member_set(struct kern *k, pid_t tgid, const struct wire_member *member)
+{
+	uint32_t key = (uint32_t)tgid;
+	int r = result(
+		bpf_map_update_elem(bpf_map__fd(k->skel->maps.members), &key, member, BPF_ANY));
+
+	raise_generation(&k->skel->data->members_gen);
+	return r;
+}
+
+int kern_member_get(const struct kern *k, pid_t tgid, struct wire_member *ret)
+{
+	uint32_t key = (uint32_t)tgid;
+
+	return result(bpf_map_lookup_elem(bpf_map__fd(k->skel->maps.members), &key, ret));
+}
+
+int kern_member_remove(struct kern *k, pid_t tgid)
+{
+	uint32_t key = (uint32_t)tgid;
+	int r = result(bpf_map_delete_elem(bpf_map__fd(k->skel->maps.members), &key));
+
+	raise_generation(&k->skel->data->members_gen);
+	return r;
+}
+
+int kern_watch_exe(struct kern *k, const struct wire_file_key *file,
+		   const struct wire_member *member)
+{
+	return result(
+		bpf_map_update_elem(bpf_map__fd(k->skel->maps.watched), file, member, BPF_ANY));
+}
+
+int kern_unwatch_exe(struct kern *k, const struct wire_file_key *file)
+{
+	return result(bpf_map_delete_elem(bpf_map__fd(k->skel->maps.watched), file));
+}
+
+/* stat(2) may tell another device than the inode's (overlayfs, btrfs); a mapping does not. */
+int kern_file_key(int fd, struct wire_file_key *ret)
+{
+	AUTO_FREE char *maps = NULL;
+	size_t bytes, page = (size_t)sysconf(_SC_PAGESIZE);
+	void *at = mmap(NULL, page, PROT_READ, MAP_PRIVATE, fd, 0);
+	unsigned int major, minor;
+	uint64_t ino;
+	char start[32];
+	const char *line;
+	int r;
+
+	if (at == MAP_FAILED)
+		return -errno;
+	r = read_file(AT_FDCWD, "/proc/self/maps", 16U << 20, &maps, &bytes);
+	munmap(at, page);
+	if (r)
+		return r;
+	snprintf(start, sizeof(start), "%lx-", (unsigned long)at);
+	for (line = maps; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, start, strlen(start)))
+			continue;
+		if (sscanf(line, "%*x-%*x %*s %*x %x:%x %" SCNu64, &major, &minor, &ino) != 3)
+			break;
+		ret->dev = (uint64_t)major << 20 | minor;
+		ret->ino = ino;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+static bool gate_any_enabled(const struct kern *k)
+{
+	int fd = bpf_map__fd(k->skel->maps.gates);
+	struct wire_gate_key key, *at = NULL;
+	struct wire_gate gate;
+
+	while (!bpf_map_get_next_key(fd, at, &key)) {
+		if (!bpf_map_lookup_elem(fd, &key, &gate) && gate.enabled)
+			return true;
+		at = &key;
+	}
+	return false;
+}
+
+static int sched_attach(struct kern *k, struct errmsg *e)
+{
+	uint32_t zero = 0;
+	int r;
+
+	if (k->sched_switch)
+		return 0;
+	memset(k->percpu, 0, k->n_cpus * sizeof(int64_t));
+	bpf_map_update_elem(bpf_map__fd(k->skel->maps.n_waiting), &zero, k->percpu, BPF_ANY);
+	raise_generation(&k->skel->data->sched_gen);
+	r = attach(k->skel->progs.sched_waking, &k->sched_waking, e);
+	if (!r)
+		r = attach(k->skel->progs.sched_switch, &k->sched_switch, e);
+	if (!r)
+		k->skel->data->sched_since_ns = clock_mono_ns();
+	return r;
+}
+
+static void sched_detach(struct kern *k)
+{
+	k->skel->data->sched_since_ns = UINT64_MAX;
+	bpf_link__destroy(k->sched_switch);
+	bpf_link__destroy(k->sched_waking);
+	k->sched_switch = NULL;
+	k->sched_waking = NULL;
+}
+
+int kern_gate_set(struct kern *k, const struct wire_gate_key *key, const struct wire_gate *gate,
+		  struct errmsg *e)
+{
+	struct gate_count n = {.epoch = ++k->last_epoch};
+	int r = 0;
+
+	if (gate->enabled)
+		r = sched_attach(k, e);
+	if (r)
+		return r;
+	r = result(
+		bpf_map_update_elem(bpf_map__fd(k->skel->maps.gate_counts), key, &n, BPF_NOEXIST));
+	if (r == -EEXIST)
+		r = 0;
+	if (!r)
+		r = result(
+			bpf_map_update_elem(bpf_map__fd(k->skel->maps.gates), key, gate, BPF_ANY));
+	raise_generation(&k->skel->data->gates_gen);
+	if (r)
+		return errmsg_set(e, r, "cannot open the gate of endpoint %u, instance %u: %s",
+				  key->ep_id, key->instance_id, strerror(-r));
+	if (!gate->enabled && !gate_any_enabled(k))
+		sched_detach(k);
+	return 0;
+}
+
+int kern_gate_get(const struct kern *k, const struct wire_gate_key *key, struct wire_gate *ret)
+{
+	struct gate_count n;
+	struct wire_gate gate;
+	int r = result(bpf_map_lookup_elem(bpf_map__fd(k->skel->maps.gates), key, &gate));
+
+	if (!r)
+		r = result(bpf_map_lookup_elem(bpf_map__fd(k->skel->maps.gate_counts), key, &n));
+	if (r)
+		return r;
+	gate.n_started = n.n_started;
+	gate.n_active = n.n_active;
+	*ret = gate;
+	return 0;
+}
+
+int kern_gate_clear(struct kern *k, const struct wire_gate_key *key)
+{
+	int r = result(bpf_map_delete_elem(bpf_map__fd(k->skel->maps.gates), key));
+
+	bpf_map_delete_elem(bpf_map__fd(k->skel->maps.gate_counts), key);
+	raise_generation(&k->skel->data->gates_gen);
+	if (!gate_any_enabled(k))
+		sched_detach(k);
+	return r;
+}
+
+int kern_latency(const struct kern *k, uint32_t ep_id, struct latency *ret)
+{
+	struct wire_latency *l = k->percpu;
+	struct latency sum = {0};
+	int r = result(bpf_map_lookup_elem(bpf_map__fd(k->skel->maps.latency), &ep_id, l));
+
+	if (r)
+		return r;
+	for (size_t i = 0; i < k->n_cpus; i++) {
+		/* BPF saves itself one of two equal counts. */
+		l[i].n_leave = 0;
+		for (size_t j = 0; j < WIRE_HIST_BUCKETS; j++)
+			l[i].n_leave += l[i].bucket[j];
+		latency_add_wire(&sum, &l[i]);
+	}
+	*ret = sum;
+	return 0;
+}
+
+int kern_counters(const struct kern *k, struct counters *ret)
+{
+	uint64_t *v = k->percpu;
+
+	for (uint32_t id = 0; id < WIRE_C_MAX; id++) {
+		int r = result(bpf_map_lookup_elem(bpf_map__fd(k->skel->maps.counters), &id, v));
+
+		if (r)
+			return r;
+		ret->v[id] = 0;
+		for (size_t i = 0; i < k->n_cpus; i++)
+			ret->v[id] += v[i];
+	}
+	return 0;
+}
+
+int kern_poll(struct kern *k, int timeout_ms, kern_record_fn fn, void *ctx)
+{
+	int waited, rest;
+
+	k->fn = fn;
+	k->fn_ctx = ctx;
+	waited = ring_buffer__poll(k->ring, timeout_ms);
+	if (waited < 0 && waited != -EINTR)
+		return waited;
+	rest = ring_buffer__consume(k->ring);
+	if (rest < 0)
+		return rest;
+	return (waited > 0 ? waited : 0) + rest;
+}
+
+int kern_ring_fd(const struct kern *k)
+{
+	return ring_buffer__epoll_fd(k->ring);
+}
+
+static int tick_open(struct kern *k, size_t cpu, uint64_t period_ns)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = period_ns,
+		.exclude_idle = 1,
+	};
+	AUTO_CLOSE int fd =
+		(int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENODEV ? 0 : -errno; /* the CPU is offline */
+	k->ticks[cpu] = bpf_program__attach_perf_event(k->skel->progs.sample_tick, fd);
+	if (!k->ticks[cpu])
+		return -errno;
+	k->tick_fds[cpu] = TAKE_FD(fd);
+	return 0;
+}
+
+static int ticks_change(struct kern *k, uint64_t period_ns)
+{
+	for (size_t i = 0; i < k->n_cpus; i++) {
+		if (k->ticks[i] && ioctl(k->tick_fds[i], PERF_EVENT_IOC_PERIOD, &period_ns))
+			return -errno;
+	}
+	return 0;
+}
+
+int kern_sampling(struct kern *k, uint64_t period_ns, struct errmsg *e)
+{
+	int r = 0;
+
+	if (period_ns == k->tick_period_ns)
+		return 0;
+	if (!period_ns) {
+		ticks_close(k);
+		return 0;
+	}
+	if (k->tick_period_ns)
+		r = ticks_change(k, period_ns);
+	for (size_t i = 0; !k->tick_period_ns && !r && i < k->n_cpus; i++)
+		r = tick_open(k, i, period_ns);
+	if (r) {
+		ticks_close(k);
+		return errmsg_set(
+			e, r,
+			"cannot open the CPU clock at a period of %" PRIu64
+			" ns: %s; see /proc/sys/kernel/perf_event_paranoid and CAP_PERFMON",
+			period_ns, strerror(-r));
+	}
+	k->tick_period_ns = period_ns;
+	return 0;
+}
+
+static int64_t n_waiting(const struct kern *k)
+{
+	int64_t *v = k->percpu, sum = 0;
+	uint32_t zero = 0;
+
+	if (bpf_map_lookup_elem(bpf_map__fd(k->skel->maps.n_waiting), &zero, v))
+		return 0;
+	for (size_t i = 0; i < k->n_cpus; i++)
+		sum += v[i];
+	return sum;
+}
+
+static int walk(struct kern *k)
+{
+	AUTO_CLOSE int fd = -1;
+	char unused[64];
+	ssize_t n;
+
+	if (!k->walk)
+		k->walk = bpf_program__attach_iter(k->skel->progs.stuck_walk, NULL);
+	if (!k->walk)
+		return -errno;
+	fd = bpf_iter_create(bpf_link__fd(k->walk));
+	if (fd < 0)
+		return -errno;
+	do
+		n = read(fd, unused, sizeof(unused));
+	while (n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN)));
+	return n < 0 ? -errno : 0;
+}
+
+int kern_walk_stuck(struct kern *k)
+{
+	uint64_t now = clock_mono_ns();
+	int r;
+
+	if (!k->sched_switch || now < k->walk_not_before_ns || n_waiting(k) <= 0)
+		return 0;
+	r = walk(k);
+	/* All threads of the machine are visited: on a big one, look less often. */
+	k->walk_not_before_ns = now + (clock_mono_ns() - now) * WALK_COST_DIVISOR;
+	return r;
+}
+
+int kern_enable_stats(struct kern *k)
+{
+	if (k->stats_fd >= 0)
+		return 0;
+	k->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	return k->stats_fd < 0 ? -errno : 0;
+}
+
+int kern_bpf_runtime(const struct kern *k, const char *program, struct kern_runtime *ret)
+{
+	struct kern_runtime sum = {0};
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, k->skel->obj)
+	{
+		struct bpf_prog_info info = {0};
+		uint32_t bytes = sizeof(info);
+
+		if (program && strcmp(program, bpf_program__name(p)))
+			continue;
+		if (bpf_obj_get_info_by_fd(bpf_program__fd(p), &info, &bytes))
+			return -errno;
+		sum.run_ns += info.run_time_ns;
+		sum.n_runs += info.run_cnt;
+	}
+	*ret = sum;
+	return 0;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rig.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <link.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "tests/unit/unit.h"
+
+/* clang-format off */
+__asm__(
+	".text\n"
+	".globl rig_call, rig_site, rig_call_other, rig_site_other\n"
+	".type rig_call, @function\n"
+	"rig_call:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	mov %rdi, %rax\n"
+	"	mov %rsi, %rdi\n"
+	"	call *%rax\n"
+	"rig_site:\n"
+	"	nop\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".size rig_call, . - rig_call\n"
+	".type rig_call_other, @function\n"
+	"rig_call_other:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	mov %rdi, %rax\n"
+	"	mov %rsi, %rdi\n"
+	"	call *%rax\n"
+	"rig_site_other:\n"
+	"	nop\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".size rig_call_other, . - rig_call_other\n");
+/* clang-format on */
+
+void rig_open(struct rig *rig, const struct kern_options *options)
+{
+	static const struct kern_options defaults;
+	struct errmsg e;
+
+	memset(rig, 0, sizeof(*rig));
+	if (geteuid()) {
+		print_message("needs root\n");
+		skip();
+	}
+	if (kern_new(&rig->kern, options ? options : &defaults, &e))
+		fail_msg("%s", e.text);
+	kern_programs(rig->kern, &rig->programs);
+}
+
+void rig_close(struct rig *rig)
+{
+	for (size_t i = 0; i < rig->n_links; i++)
+		close(rig->links[i]);
+	rig->kern = kern_free(rig->kern);
+	for (size_t i = 0; i < rig->events.n; i++)
+		free((void *)rig->events.at[i].h);
+	vec_free(&rig->events);
+}
+
+/* The offset in the executable's file of an address in it. */
+struct place {
+	uintptr_t at;
+	uint64_t off;
+};
+
+static int find_place(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct place *p = data;
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		uintptr_t start = info->dlpi_addr + ph->p_vaddr;
+
+		if (ph->p_type == PT_LOAD && p->at >= start && p->at < start + ph->p_filesz) {
+			p->off = p->at - start + ph->p_offset;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int uprobe_type(void)
+{
+	AUTO_FILE FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "r");
+	int type = -1;
+
+	if (!f || fscanf(f, "%d", &type) != 1)
+		fail_msg("no uprobe events here");
+	return type;
+}
+
+void rig_attach(struct rig *rig, int program_fd, const void *at, uint64_t cookie)
+{
+	struct place place = {.at = (uintptr_t)at};
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie);
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = (uint32_t)uprobe_type(),
+		.config1 = (uintptr_t) "/proc/self/exe",
+	};
+	int fd, link;
+
+	assert_int_equal(dl_iterate_phdr(find_place, &place), 1);
+	attr.config2 = place.off;
+	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		fail_msg("perf_event_open: %s", strerror(errno));
+	link = bpf_link_create(program_fd, fd, BPF_PERF_EVENT, &opts);
+	if (link < 0)
+		fail_msg("bpf_link_create: %s", strerror(errno));
+	close(fd);
+	assert_true(rig->n_links < RIG_LINKS_MAX);
+	rig->links[rig->n_links++] = link;
+}
+
+static void mark_site(struct rig *rig, const void *site)
+{
+	struct wire_site_key key = {.ret_addr = (uintptr_t)site, .as_id = RIG_AS};
+	uint32_t state = WIRE_SITE_ATTACHED;
+
+	assert_int_equal(bpf_map_update_elem(rig->programs.return_sites_fd, &key, &state, BPF_ANY),
+			 0);
+}
+
+void rig_endpoint(struct rig *rig, uint32_t ep_id, long (*fn)(void *arg),
+		  const struct wire_endpoint *config)
+{
+	static const struct wire_endpoint plain;
+	const struct wire_member member = {.instance_id = RIG_INSTANCE, .as_id = RIG_AS};
+
+	if (!config)
+		config = &plain;
+	assert_int_equal(bpf_map_update_elem(rig->programs.endpoints_fd, &ep_id, config, BPF_ANY),
+			 0);
+	assert_int_equal(kern_member_set(rig->kern, getpid(), &member), 0);
+	if (!rig->n_links) {
+		rig_attach(rig, rig->programs.leave_fd, rig_site, 0);
+		mark_site(rig, rig_site);
+	}
+	rig_attach(rig, rig->programs.enter_fd, (const void *)(uintptr_t)fn,
+		   WIRE_COOKIE(ep_id, 0, 0));
+}
+
+void rig_gate(struct rig *rig, uint32_t ep_id, uint64_t threshold_ns, uint64_t period_ns)
+{
+	const struct wire_gate_key key = {ep_id, RIG_INSTANCE};
+	const struct wire_gate gate = {
+		.threshold_ns = threshold_ns,
+		.sample_after_ns = threshold_ns,
+		.period_ns = period_ns,
+		.enabled = 1,
+	};
+	struct errmsg e;
+
+	if (kern_gate_set(rig->kern, &key, &gate, &e))
+		fail_msg("%s", e.text);
+}
+
+static int keep(void *ctx, const void *data, size_t bytes)
+{
+	struct rig *rig = ctx;
+	struct event event;
+	void *copy = malloc(bytes);
+
+	assert_non_null(copy);
+	memcpy(copy, data, bytes);
+	assert_int_equal(decode_record(copy, bytes, &event), DECODE_OK);
+	assert_int_equal(vec_push(&rig->events, event), 0);
+	return 0;
+}
+
+void rig_drain(struct rig *rig)
+{
+	assert_true(kern_poll(rig->kern, 0, keep, rig) >= 0);
+}
+
+const struct event *rig_event(const struct rig *rig, enum wire_kind kind, size_t i)
+{
+	for (size_t j = 0; j < rig->events.n; j++) {
+		if (rig->events.at[j].h->kind == kind && !i--)
+			return &rig->events.at[j];
+	}
+	return NULL;
+}
+
+size_t rig_count(const struct rig *rig, enum wire_kind kind)
+{
+	size_t n = 0;
+
+	while (rig_event(rig, kind, n))
+		n++;
+	return n;
+}
+
+uint64_t rig_counter(struct rig *rig, enum wire_counter id)
+{
+	assert_int_equal(kern_counters(rig->kern, &rig->counters), 0);
+	return rig->counters.v[id];
+}
+
+struct latency rig_latency(const struct rig *rig, uint32_t ep_id)
+{
+	struct latency l;
+
+	assert_int_equal(kern_latency(rig->kern, ep_id, &l), 0);
+	return l;
+}
+
+void rig_spin(uint64_t ns)
+{
+	uint64_t end = clock_mono_ns() + ns;
+
+	while (clock_mono_ns() < end)
+		;
+}
+
+void rig_sleep(uint64_t ns)
+{
+	struct timespec t = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+
+	while (nanosleep(&t, &t) && errno == EINTR)
+		;
+}

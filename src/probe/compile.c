@@ -20,7 +20,6 @@ struct compiler {
 	struct errmsg *e;
 	unsigned int temps; /* in use */
 	unsigned int depth;
-	bool in_entry; /* inside entry(): arguments are meant as they were at entry */
 };
 
 static const enum wire_reg argument_regs[] = { WIRE_REG_RDI, WIRE_REG_RSI, WIRE_REG_RDX,
@@ -168,7 +167,7 @@ static int compile_argument(struct compiler *c, const struct expr_node *node,
 
 static int compile_entry(struct compiler *c, const struct expr_node *node)
 {
-	if (c->in->phase != COMPILE_LEAVE)
+	if (c->in->phase == COMPILE_ENTRY)
 		return fail_at(c, node->at, "entry() belongs into leave-name=");
 	return emit(c, WIRE_OP_KEPT, (unsigned int)node->number, 0, 0);
 }

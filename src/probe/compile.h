@@ -59,7 +59,11 @@ struct expression_resolver {
 		      struct value_type *ret_type, struct errmsg *why);
 };
 
-enum compile_phase { COMPILE_ENTRY, COMPILE_LEAVE };
+enum compile_phase {
+	COMPILE_ENTRY,
+	COMPILE_LEAVE, /* at a return site: arguments are gone, ret is there */
+	COMPILE_END,   /* at a declared end function: its own arguments */
+};
 
 struct program {
 	struct wire_op ops[WIRE_OPS_MAX];

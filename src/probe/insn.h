@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * insn.h: what one x86-64 instruction means for a probe on it. The only user of Zydis. Pure; fuzzed.
+ *
+ * "Cheap" is what the kernel's uprobes emulate instead of single-stepping: push of a register, jmp,
+ * jcc and call with a relative target, and nops (arch/x86/kernel/uprobes.c: branch_setup_xol_ops,
+ * push_setup_xol_ops). "Refused" is what the kernel does not accept a probe on (is_prefix_bad,
+ * good_insns_64).
+ */
+#ifndef SPANPROF_PROBE_INSN_H
+#define SPANPROF_PROBE_INSN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum insn_flow {
+	INSN_PLAIN,	    /* goes on with the next instruction */
+	INSN_JCC,	    /* relative, conditional */
+	INSN_JMP,	    /* relative */
+	INSN_CALL,	    /* relative */
+	INSN_CALL_INDIRECT, /* through a register or memory */
+	INSN_JMP_INDIRECT,
+	INSN_RET,
+	INSN_SYSCALL,
+	INSN_STOP, /* traps, halts, and whatever else does not simply go on */
+};
+
+struct insn {
+	uint8_t bytes;
+	uint8_t flow; /* enum insn_flow */
+	bool cheap;
+	bool long_nop;	 /* a nop of more than one byte: cheap on newer kernels only */
+	bool refused;	 /* the kernel does not accept a probe here */
+	bool push;	 /* pushes: SP goes down, but only after a probe has run */
+	bool endbr;
+	bool stores;	 /* writes memory that is not addressed through RSP or RBP */
+	bool sp_known;	 /* sp_delta is what the instruction does to RSP */
+	bool sp_rises;	 /* RSP changes by an unknown amount, upwards (leave) */
+	int32_t sp_delta;
+	uint32_t writes; /* bit i: enum wire_reg i, RSP and RIP left out */
+	uint64_t target; /* JCC, JMP, CALL: absolute; JMP_INDIRECT, CALL_INDIRECT through [rip+d]: the slot */
+	bool target_known;
+};
+
+/* 0, or -EINVAL when the bytes at code are no instruction (or it is cut off). */
+int decode_insn(const uint8_t *code, size_t n, uint64_t vaddr, struct insn *ret);
+
+/* True when a call instruction ends exactly at code + n: some decoding backwards says so. */
+bool insn_call_ends(const uint8_t *code, size_t n);
+
+/* Text of the instruction in Intel's syntax, for people. buf is returned. */
+const char *format_insn(const uint8_t *code, size_t n, uint64_t vaddr, char *buf, size_t buf_bytes);
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/normalize.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+struct out {
+	char *at;
+	size_t n;
+	size_t max; /* without the NUL */
+};
+
+static void put(struct out *o, char c)
+{
+	if (o->n < o->max)
+		o->at[o->n++] = c;
+}
+
+static char last(const struct out *o)
+{
+	return o->n ? o->at[o->n - 1] : '\0';
+}
+
+static bool is_word(int c)
+{
+	return isalnum(c) || c == '_' || c == '$' || c >= 0x80;
+}
+
+/* After a quoted literal: doubled quotes and, where the dialect has them, backslashes. */
+static size_t skip_quoted(const char *in, size_t n, size_t i, char quote)
+{
+	for (i++; i < n; i++) {
+		if (in[i] == '\\' && quote == '\'' && i + 1 < n) {
+			i++;
+		} else if (in[i] == quote) {
+			if (i + 1 >= n || in[i + 1] != quote)
+				return i + 1;
+			i++;
+		}
+	}
+	return n;
+}
+
+/* $tag$ ... $tag$ of PostgreSQL; 0 when there is no such literal at i. */
+static size_t skip_dollar(const char *in, size_t n, size_t i)
+{
+	size_t tag = i + 1;
+	size_t len;
+
+	while (tag < n && is_word((unsigned char)in[tag]) && in[tag] != '$')
+		tag++;
+	if (tag >= n || in[tag] != '$' || (tag > i + 1 && isdigit((unsigned char)in[i + 1])))
+		return 0;
+	len = tag + 1 - i;
+	for (size_t j = tag + 1; j + len <= n; j++)
+		if (memcmp(in + j, in + i, len) == 0)
+			return j + len;
+	return n;
+}
+
+static size_t skip_comment(const char *in, size_t n, size_t i)
+{
+	if (in[i] == '/' && i + 1 < n && in[i + 1] == '*') {
+		for (i += 2; i + 1 < n; i++)
+			if (in[i] == '*' && in[i + 1] == '/')
+				return i + 2;
+		return n;
+	}
+	if ((in[i] == '-' && i + 1 < n && in[i + 1] == '-') || in[i] == '#') {
+		while (i < n && in[i] != '\n')
+			i++;
+		return i;
+	}
+	return 0;
+}
+
+static size_t skip_number(const char *in, size_t n, size_t i)
+{
+	while (i < n && (is_word((unsigned char)in[i]) || in[i] == '.' ||
+			 ((in[i] == '+' || in[i] == '-') && (in[i - 1] | 0x20) == 'e')))
+		i++;
+	return i;
+}
+
+static void put_blank(struct out *o)
+{
+	if (o->n && last(o) != ' ' && last(o) != '(')
+		put(o, ' ');
+}
+
+/* A literal: "?" unless it continues a list "?, " of such, which then stays one "?". */
+static void put_literal(struct out *o)
+{
+	size_t n = o->n;
+
+	while (n && o->at[n - 1] == ' ')
+		n--;
+	if (n && o->at[n - 1] == ',') {
+		n--;
+		while (n && o->at[n - 1] == ' ')
+			n--;
+		if (n && o->at[n - 1] == '?') {
+			o->n = n;
+			return;
+		}
+	}
+	/* A sign belongs to the number when no operand comes before it. */
+	n = o->n;
+	if (n >= 2 && (o->at[n - 1] == '-' || o->at[n - 1] == '+') && strchr("(,=<> ", o->at[n - 2]) &&
+	    o->at[n - 2] != ' ')
+		o->n--;
+	put(o, '?');
+}
+
+/* N'..', E'..', X'..', B'..', U&'..': true when the word in front is such a prefix; it is removed. */
+static void drop_prefix(struct out *o)
+{
+	if (o->n && strchr("nNeExXbB", last(o)) &&
+	    (o->n == 1 || !is_word((unsigned char)o->at[o->n - 2])))
+		o->n--;
+}
+
+size_t normalize_sql(const char *in, size_t n, char *out, size_t out_bytes)
+{
+	struct out o = { .at = out, .max = out_bytes - 1 };
+	size_t i = 0;
+
+	while (i < n) {
+		unsigned char c = (unsigned char)in[i];
+		size_t skip = skip_comment(in, n, i);
+
+		if (skip) {
+			put_blank(&o);
+			i = skip;
+		} else if (isspace(c)) {
+			put_blank(&o);
+			i++;
+		} else if (c == '\'') {
+			i = skip_quoted(in, n, i, '\'');
+			drop_prefix(&o);
+			put_literal(&o);
+		} else if (c == '$' && (skip = skip_dollar(in, n, i)) != 0) {
+			i = skip;
+			put_literal(&o);
+		} else if (isdigit(c) && !is_word((unsigned char)last(&o)) && last(&o) != '`' &&
+			   last(&o) != '"') {
+			i = skip_number(in, n, i + 1);
+			put_literal(&o);
+		} else if (c == '"' || c == '`') {
+			skip = skip_quoted(in, n, i, (char)c);
+			while (i < skip)
+				put(&o, in[i++]);
+		} else {
+			put(&o, in[i++]);
+		}
+	}
+	while (o.n && last(&o) == ' ')
+		o.n--;
+	out[o.n] = '\0';
+	return o.n;
+}
+
+/* Digits, hexadecimal ids of 8 and more with a digit, UUIDs, and words in which digits prevail. */
+static bool is_id(const char *s, size_t n)
+{
+	size_t digits = 0, hex = 0, dashes = 0;
+
+	if (n == 0)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)s[i];
+
+		digits += isdigit(c) != 0;
+		hex += isxdigit(c) != 0;
+		dashes += c == '-' || c == '_' || c == '.' || c == ',' || c == ':';
+	}
+	if (digits == n)
+		return true;
+	if (digits && hex + dashes == n && n >= 8)
+		return true;
+	return digits * 2 > n && digits >= 4;
+}
+
+size_t normalize_path(const char *in, size_t n, char *out, size_t out_bytes)
+{
+	static const char id[] = "{id}";
+	struct out o = { .at = out, .max = out_bytes - 1 };
+	size_t i = 0;
+
+	while (i < n && in[i] != '?' && in[i] != '#') {
+		size_t end = i;
+
+		while (end < n && !strchr("/?# ", in[end]) && in[end] != '\0')
+			end++;
+		if (i > 0 && in[i - 1] == '/' && is_id(in + i, end - i))
+			for (size_t k = 0; k < sizeof(id) - 1; k++)
+				put(&o, id[k]);
+		else
+			while (i < end)
+				put(&o, in[i++]);
+		i = end;
+		if (i < n && in[i] != '?' && in[i] != '#')
+			put(&o, in[i++]);
+	}
+	out[o.n] = '\0';
+	return o.n;
+}

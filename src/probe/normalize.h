@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * normalize.h: names that differ only in values become one name, and values stay out of the output.
+ * Pure; fuzzed. Text that was cut in the middle of a literal is treated as ending there.
+ */
+#ifndef SPANPROF_PROBE_NORMALIZE_H
+#define SPANPROF_PROBE_NORMALIZE_H
+
+#include <stddef.h>
+
+/*
+ * SQL: string, number and blob literals become ?, lists of them (?, ?) become (?), comments go,
+ * white space becomes one blank. Quoted identifiers stay. The result is never longer than the input.
+ * NUL-terminated; its length is returned. out may be in; out_bytes must be at least 1.
+ */
+size_t normalize_sql(const char *in, size_t n, char *out, size_t out_bytes);
+
+/*
+ * A URL path: what follows ? or # goes; a segment that is a number, a UUID, a hexadecimal or mostly
+ * numeric id becomes {id}. "GET /orders/4711?x=1" becomes "GET /orders/{id}".
+ */
+size_t normalize_path(const char *in, size_t n, char *out, size_t out_bytes);
+
+#endif

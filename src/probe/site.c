@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/site.h"
+
+#include "probe/insn.h"
+
+#include "bpf/wire.h"
+
+enum { SCAN_INSNS_MAX = 20000, ENTRY_INSNS_MAX = 32, RETURN_INSNS_MAX = 32 };
+
+static bool is_cheap(const struct insn *i, const struct site_rules *rules)
+{
+	return !i->refused && (i->cheap || (i->long_nop && rules->long_nops));
+}
+
+/*
+ * The lowest branch target behind the function's first byte: the first basic block ends there. A
+ * jump to the first byte itself is a loop around the whole function and ends nothing.
+ */
+static uint64_t first_target(const struct site_function *f)
+{
+	uint64_t lowest = f->vaddr + f->code_bytes;
+	size_t off = 0;
+	struct insn i;
+
+	for (unsigned int n = 0; off < f->code_bytes && n < SCAN_INSNS_MAX; n++) {
+		if (decode_insn(f->code + off, f->code_bytes - off, f->vaddr + off, &i) < 0)
+			break;
+		if ((i.flow == INSN_JCC || i.flow == INSN_JMP) && i.target > f->vaddr &&
+		    i.target < lowest)
+			lowest = i.target;
+		off += i.bytes;
+	}
+	return lowest;
+}
+
+/* What the instruction does forbids a site behind it. */
+static bool ends_entry(const struct insn *i, uint32_t keep)
+{
+	return i->flow != INSN_PLAIN || !i->sp_known || (i->writes & keep) || (keep && i->stores);
+}
+
+enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
+				   const struct site_rules *rules, struct site *ret)
+{
+	uint64_t block_end = first_target(f);
+	struct site dear = { 0 };
+	bool have_dear = false;
+	int64_t sp = 0;
+	size_t off = 0;
+	struct insn i;
+
+	for (unsigned int n = 0; n < ENTRY_INSNS_MAX && f->vaddr + off < block_end; n++) {
+		struct site here = { .vaddr = f->vaddr + off, .off = (uint32_t)off };
+
+		if (decode_insn(f->code + off, f->code_bytes - off, here.vaddr, &i) < 0)
+			break;
+		here.sp_slots = (uint32_t)(-sp / 8);
+		if (is_cheap(&i, rules)) {
+			here.cheap = true;
+			*ret = here;
+			return SITE_OK;
+		}
+		if (!i.refused && !have_dear) {
+			dear = here;
+			have_dear = true;
+		}
+		sp += i.sp_delta;
+		if (ends_entry(&i, keep) || sp > 0 || sp % 8 || sp < -8 * 0xffff)
+			break;
+		off += i.bytes;
+	}
+	if (have_dear)
+		*ret = dear;
+	return have_dear ? SITE_OK : off ? SITE_E_REFUSED : SITE_E_DECODE;
+}
+
+/* After the instruction SP may be at or below the callee's entry SP, or control is elsewhere. */
+static bool ends_return(const struct insn *i)
+{
+	if (i->flow != INSN_PLAIN)
+		return true;
+	return i->sp_known ? i->sp_delta < 0 : !i->sp_rises;
+}
+
+enum site_result site_choose_return(const struct site_return *at, uint32_t keep,
+				    const struct site_rules *rules, struct site *ret)
+{
+	const uint8_t *code = at->code + at->before;
+	size_t code_bytes = at->code_bytes - at->before;
+	struct site dear = { 0 };
+	bool have_dear = false;
+	size_t off = 0;
+	struct insn i;
+
+	if (at->before > at->code_bytes || !insn_call_ends(at->code, at->before))
+		return SITE_E_NOT_A_CALL;
+	for (unsigned int n = 0; n < RETURN_INSNS_MAX && off < code_bytes; n++) {
+		struct site here = { .vaddr = at->vaddr + off, .off = (uint32_t)off };
+
+		if (decode_insn(code + off, code_bytes - off, here.vaddr, &i) < 0)
+			break;
+		if (is_cheap(&i, rules)) {
+			here.cheap = true;
+			*ret = here;
+			return SITE_OK;
+		}
+		if (!i.refused && !have_dear) {
+			dear = here;
+			have_dear = true;
+		}
+		if (ends_return(&i) || (i.writes & keep))
+			break;
+		off += i.bytes;
+	}
+	if (have_dear)
+		*ret = dear;
+	return have_dear ? SITE_OK : off ? SITE_E_REFUSED : SITE_E_DECODE;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * site.h: where exactly a probe goes: the cheapest instruction that tells the same. Pure; fuzzed.
+ *
+ * A site is always an instruction boundary that was reached by decoding forwards from a known one (a
+ * function's first byte, a return address that a real call left on the stack).
+ */
+#ifndef SPANPROF_PROBE_SITE_H
+#define SPANPROF_PROBE_SITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SITE_CODE_MAX = 256, SITE_RETURN_MAX = 192 };
+
+/* What this kernel emulates beyond push, jmp, jcc, call and the one-byte nop. */
+struct site_rules {
+	bool long_nops;
+};
+
+struct site {
+	uint64_t vaddr;	   /* of the instruction to probe */
+	uint32_t off;	   /* bytes from the function's first byte, or from the return address */
+	uint32_t sp_slots; /* entry: SP is this many 8-byte slots below its value at the first byte */
+	bool cheap;
+};
+
+/* Why no site can be had at all. */
+enum site_result {
+	SITE_OK,
+	SITE_E_DECODE = 1, /* bytes are no instructions */
+	SITE_E_REFUSED,	   /* the kernel does not accept probes on any possible instruction */
+	SITE_E_NOT_A_CALL, /* return site: no call instruction ends at the return address */
+};
+
+struct site_function {
+	const uint8_t *code; /* from the function's first byte */
+	size_t code_bytes;   /* all of the function, or as much as is at hand */
+	uint64_t vaddr;
+	size_t function_bytes; /* 0: unknown */
+};
+
+/*
+ * Entry site: inside the first basic block, before any of the registers in `keep` (bits of enum
+ * wire_reg) is written and, when keep is not 0, before memory is written that a name might read.
+ */
+enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
+				   const struct site_rules *rules, struct site *ret);
+
+/*
+ * Return site: the code around a return address. The site comes before SP goes down, before control
+ * flow leaves, and before a register in `keep` (the return value) is written.
+ */
+struct site_return {
+	const uint8_t *code;
+	size_t code_bytes;
+	size_t before; /* bytes of code ahead of the return address */
+	uint64_t vaddr; /* the return address */
+};
+
+enum site_result site_choose_return(const struct site_return *at, uint32_t keep,
+				    const struct site_rules *rules, struct site *ret);
+
+#endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/compile.h"
 
-#include "base/cleanup.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+
 enum {
-	TEMPS = 4,	/* T[0..3] of the machine */
+	TEMPS = 4,      /* T[0..3] of the machine */
 	TEXT_MAX = 240, /* bytes of one captured text; the name buffer cuts further */
 };
 
@@ -22,14 +22,14 @@ struct compiler {
 	unsigned int depth;
 };
 
-static const enum wire_reg argument_regs[] = { WIRE_REG_RDI, WIRE_REG_RSI, WIRE_REG_RDX,
-					       WIRE_REG_RCX, WIRE_REG_R8,  WIRE_REG_R9 };
+static const enum wire_reg argument_regs[] = {WIRE_REG_RDI, WIRE_REG_RSI, WIRE_REG_RDX,
+					      WIRE_REG_RCX, WIRE_REG_R8,  WIRE_REG_R9};
 
 static int compile_value(struct compiler *c, uint16_t idx, struct value_type *ret);
 
 static int fail_at(const struct compiler *c, uint32_t at, const char *why)
 {
-	struct scan s = { .text = c->in->text, .what = "endpoint", .e = c->e };
+	struct scan s = {.text = c->in->text, .what = "endpoint", .e = c->e};
 
 	return scan_error(&s, at, "%s", why);
 }
@@ -42,8 +42,7 @@ static int emit(struct compiler *c, enum wire_op_code code, unsigned int arg, un
 				  "endpoint '%s': the expression needs more than %d operations",
 				  c->in->text, WIRE_OPS_MAX - 1);
 	c->out->ops[c->out->n++] = (struct wire_op){
-		.code = (uint8_t)code, .arg = (uint8_t)arg, .size = (uint8_t)size, .imm = imm
-	};
+		.code = (uint8_t)code, .arg = (uint8_t)arg, .size = (uint8_t)size, .imm = imm};
 	if (code == WIRE_OP_REG)
 		c->out->registers |= 1U << arg;
 	return 0;
@@ -118,8 +117,8 @@ static int resolver_failed(const struct compiler *c, const struct expr_node *nod
 
 static int compile_named(struct compiler *c, const struct expr_node *node, struct value_type *ret)
 {
-	struct errmsg why = { "" };
-	struct place place = { .size = 8 };
+	struct errmsg why = {""};
+	struct place place = {.size = 8};
 	int r;
 
 	if (node->kind == EXPR_GLOBAL) {
@@ -128,7 +127,8 @@ static int compile_named(struct compiler *c, const struct expr_node *node, struc
 		r = c->resolver->global(c->resolver->ctx, node->text, &place, &why);
 	} else {
 		if (!c->resolver || !c->resolver->variable)
-			return fail_at(c, node->at, "unknown name (names of variables need the binary's DWARF)");
+			return fail_at(c, node->at,
+				       "unknown name (names of variables need the binary's DWARF)");
 		r = c->resolver->variable(c->resolver->ctx, node->text, &place, &why);
 	}
 	if (r < 0)
@@ -142,8 +142,8 @@ static int compile_named(struct compiler *c, const struct expr_node *node, struc
 static int compile_argument(struct compiler *c, const struct expr_node *node,
 			    struct value_type *ret)
 {
-	struct errmsg why = { "" };
-	struct place place = { 0 };
+	struct errmsg why = {""};
+	struct place place = {0};
 	int r;
 
 	if (c->in->phase == COMPILE_LEAVE && !(c->resolver && c->resolver->argument))
@@ -205,15 +205,17 @@ static int compile_sum(struct compiler *c, const struct expr_node *node, struct 
 
 static int compile_member(struct compiler *c, const struct expr_node *node, struct value_type *ret)
 {
-	struct value_type base = { 0 };
-	struct errmsg why = { "" };
+	struct value_type base = {0};
+	struct errmsg why = {""};
 	int64_t offset = 0;
 	int r = compile_value(c, node->a, &base);
 
 	if (r < 0)
 		return r;
 	if (base.class == VALUE_UNTYPED)
-		return fail_at(c, node->at, "the type of the value before this field is not known (needs DWARF)");
+		return fail_at(
+			c, node->at,
+			"the type of the value before this field is not known (needs DWARF)");
 	if (node->kind == EXPR_FIELD && base.class == VALUE_POINTER)
 		return fail_at(c, node->at, "the value before this field is a pointer: use ->");
 	if (node->kind == EXPR_ARROW && base.class != VALUE_POINTER)
@@ -230,7 +232,7 @@ static int compile_member(struct compiler *c, const struct expr_node *node, stru
 /* a[number]: elements of 8 bytes when nothing is known about a. */
 static int compile_index(struct compiler *c, const struct expr_node *node, struct value_type *ret)
 {
-	struct value_type base = { 0 };
+	struct value_type base = {0};
 	int r = compile_value(c, node->a, &base);
 	int64_t step = base.class == VALUE_UNTYPED ? 8 : base.size;
 
@@ -239,7 +241,7 @@ static int compile_index(struct compiler *c, const struct expr_node *node, struc
 	if (base.class == VALUE_TEXT || base.class == VALUE_TEXT_ARRAY)
 		step = 1;
 	r = emit_add(c, step * (int64_t)node->number);
-	*ret = (struct value_type){ 0 };
+	*ret = (struct value_type){0};
 	return r < 0 ? r : emit_load(c, (unsigned int)step, false, VALUE_UNTYPED);
 }
 
@@ -249,7 +251,7 @@ static int compile_unary(struct compiler *c, const struct expr_node *node, struc
 
 	if (r < 0)
 		return r;
-	*ret = (struct value_type){ 0 };
+	*ret = (struct value_type){0};
 	switch (node->kind) {
 	case EXPR_LOAD:
 		if (node->is_signed)
@@ -276,7 +278,8 @@ static int compile_node(struct compiler *c, const struct expr_node *node, struct
 		return emit(c, WIRE_OP_REG, (unsigned int)node->number, 0, 0);
 	case EXPR_RET:
 		if (c->in->phase != COMPILE_LEAVE)
-			return fail_at(c, node->at, "ret is only known at leave: use it in leave-name=");
+			return fail_at(c, node->at,
+				       "ret is only known at leave: use it in leave-name=");
 		return emit(c, WIRE_OP_REG, WIRE_REG_RAX, 0, 0);
 	case EXPR_GLOBAL:
 	case EXPR_VAR:
@@ -302,7 +305,7 @@ static int compile_value(struct compiler *c, uint16_t idx, struct value_type *re
 	const struct expr_node *node = &c->x->nodes.at[idx];
 	int r;
 
-	*ret = (struct value_type){ 0 };
+	*ret = (struct value_type){0};
 	if (++c->depth > EXPRESSION_NODES_MAX)
 		return fail_at(c, node->at, "the expression is nested too deep");
 	r = compile_node(c, node, ret);
@@ -321,7 +324,8 @@ static int compile_text(struct compiler *c, uint16_t addr, bool has_len, uint16_
 		return r < 0 ? r : emit(c, WIRE_OP_STR, 0, 0, TEXT_MAX);
 	}
 	if (c->temps >= TEMPS)
-		return fail_at(c, c->x->nodes.at[addr].at, "the expression needs too many intermediate values");
+		return fail_at(c, c->x->nodes.at[addr].at,
+			       "the expression needs too many intermediate values");
 	r = compile_value(c, len, &type);
 	r = r < 0 ? r : emit(c, WIRE_OP_SAVE, c->temps, 0, 0);
 	if (r < 0)
@@ -405,7 +409,8 @@ static int compile_typed(struct compiler *c, uint16_t node)
 		return emit(c, WIRE_OP_INT, 0, 0, 0);
 	case VALUE_STRUCT:
 	case VALUE_ARRAY:
-		return fail_at(c, c->x->nodes.at[node].at, "this is a structure: name one of its fields");
+		return fail_at(c, c->x->nodes.at[node].at,
+			       "this is a structure: name one of its fields");
 	default:
 		return emit(c, WIRE_OP_UINT, 0, 0, 0);
 	}
@@ -430,9 +435,9 @@ static int compile_part(struct compiler *c, const struct expr_part *part)
 	default:
 		r = compile_value(c, part->node, &type);
 		return r < 0 ? r
-			     : emit(c, part->kind == PART_UINT || part->kind == PART_HEX ?
-					       WIRE_OP_UINT :
-					       WIRE_OP_INT,
+			     : emit(c,
+				    part->kind == PART_UINT || part->kind == PART_HEX ? WIRE_OP_UINT
+										      : WIRE_OP_INT,
 				    0, 0, 0);
 	}
 }
@@ -443,7 +448,8 @@ static int emit_number_test(struct compiler *c, const struct expr_test *test)
 	int64_t n = test->number;
 
 	if ((test->op == TEST_GT || test->op == TEST_LE) && n == INT64_MAX)
-		return fail_at(c, c->x->nodes.at[test->node].at, "the number is too large to compare with");
+		return fail_at(c, c->x->nodes.at[test->node].at,
+			       "the number is too large to compare with");
 	switch ((enum test_op)test->op) {
 	case TEST_EQ:
 		return emit(c, WIRE_OP_IF_EQ, 0, 0, n);
@@ -472,13 +478,15 @@ static int compile_text_test(struct compiler *c, const struct expr_test *test)
 	if (test->op == TEST_EQ && !test->has_len)
 		bytes++;
 	if (bytes > sizeof(out->match) - at)
-		return fail_at(c, c->x->nodes.at[test->node].at, "the texts to compare have more than 64 bytes together");
+		return fail_at(c, c->x->nodes.at[test->node].at,
+			       "the texts to compare have more than 64 bytes together");
 	memcpy(out->match + at, test->text, bytes); /* owned text has a NUL at its end */
 	out->match_bytes += bytes;
 	if (test->has_len) {
 		r = compile_value(c, test->len_node, &type);
 		r = r < 0 ? r
-			  : emit(c, test->op == TEST_EQ ? WIRE_OP_IF_EQ : WIRE_OP_IF_GE, 0, 0, bytes);
+			  : emit(c, test->op == TEST_EQ ? WIRE_OP_IF_EQ : WIRE_OP_IF_GE, 0, 0,
+				 bytes);
 	}
 	r = r < 0 ? r : compile_value(c, test->node, &type);
 	return r < 0 ? r : emit(c, WIRE_OP_IF_PREFIX, at, 0, bytes);
@@ -533,7 +541,7 @@ static int compile_name(struct compiler *c, const struct expression *x)
 int compile_program(const struct compile_input *in, const struct expression_resolver *resolver,
 		    struct program *out, struct errmsg *e)
 {
-	struct compiler c = { .in = in, .resolver = resolver, .out = out, .e = e };
+	struct compiler c = {.in = in, .resolver = resolver, .out = out, .e = e};
 	int r = 0;
 
 	if (in->condition)

@@ -19,10 +19,10 @@ enum value_class {
 	VALUE_SIGNED,
 	VALUE_UNSIGNED,
 	VALUE_POINTER,
-	VALUE_TEXT,	 /* pointer to characters */
+	VALUE_TEXT,       /* pointer to characters */
 	VALUE_TEXT_ARRAY, /* characters in place, size bytes */
-	VALUE_STRUCT,	 /* in place */
-	VALUE_ARRAY,	 /* in place */
+	VALUE_STRUCT,     /* in place */
+	VALUE_ARRAY,      /* in place */
 };
 
 struct value_type {
@@ -34,9 +34,9 @@ struct value_type {
 /* Where a value is when the probe fires. */
 enum place_kind {
 	PLACE_REGISTER, /* value = register */
-	PLACE_MEMORY,	/* value is at register + offset */
+	PLACE_MEMORY,   /* value is at register + offset */
 	PLACE_CONSTANT, /* value = offset */
-	PLACE_GLOBAL,	/* value is at the module's address entry_ip + offset */
+	PLACE_GLOBAL,   /* value is at the module's address entry_ip + offset */
 };
 
 struct place {

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/endpoint.h"
 
-#include "base/cleanup.h"
-#include "base/glob.h"
-#include "model/decode.h"
-#include "probe/endpoint_priv.h"
-#include "probe/normalize.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
+#include "base/glob.h"
+#include "model/decode.h"
+#include "probe/endpoint_priv.h"
+#include "probe/normalize.h"
+
 enum { NAME_BYTES_MAX = 2048 };
 
 static const char *const leave_names[] = {
-	[LEAVE_AUTO] = "auto", [LEAVE_RETSITE] = "retsite",	[LEAVE_END] = "end",
+	[LEAVE_AUTO] = "auto", [LEAVE_RETSITE] = "retsite",     [LEAVE_END] = "end",
 	[LEAVE_RET] = "ret",   [LEAVE_URETPROBE] = "uretprobe",
 };
 
@@ -45,7 +45,7 @@ struct cursor {
 
 static int fail_at(const struct cursor *c, size_t at, const char *why)
 {
-	struct scan s = { .text = c->text, .what = "endpoint", .e = c->e };
+	struct scan s = {.text = c->text, .what = "endpoint", .e = c->e};
 
 	return scan_error(&s, at, "%s", why);
 }
@@ -103,7 +103,7 @@ static void target_deinit(struct target_text *t)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(t->words); i++)
 		free(t->words[i]);
-	*t = (struct target_text){ 0 };
+	*t = (struct target_text){0};
 }
 
 /* 0xHEX as the whole word. */
@@ -121,7 +121,8 @@ static bool parse_offset(const char *word, uint64_t *ret)
 static int finish_usdt(const struct cursor *c, struct target_text *t, size_t n, size_t at)
 {
 	if (n < 2)
-		return fail_at(c, at, "a USDT probe is usdt:PROVIDER:NAME or usdt:BINARY:PROVIDER:NAME");
+		return fail_at(c, at,
+			       "a USDT probe is usdt:PROVIDER:NAME or usdt:BINARY:PROVIDER:NAME");
 	t->target.kind = ENDPOINT_USDT;
 	t->target.binary = n == 3 ? t->words[0] : NULL;
 	t->target.provider = t->words[n - 2];
@@ -159,7 +160,8 @@ static int parse_target(struct cursor *c, const char *stop, struct target_text *
 		c->pos += 5;
 	for (;;) {
 		if (n == ARRAY_SIZE(ret->words))
-			return fail_at(c, c->pos, "too many ':' (put names that hold one into quotes)");
+			return fail_at(c, c->pos,
+				       "too many ':' (put names that hold one into quotes)");
 		r = take_word(c, stop, &ret->words[n]);
 		if (r < 0)
 			return r;
@@ -205,14 +207,15 @@ static int take_parenthesized(struct cursor *c, struct expression **ret)
 	if (r < 0)
 		return r;
 	if (s.token.kind != TOKEN_END)
-		return scan_error(&s, s.token.at, "unexpected text after ')' (options start with ';')");
+		return scan_error(&s, s.token.at,
+				  "unexpected text after ')' (options start with ';')");
 	c->pos = s.token.at;
 	return 0;
 }
 
 static int take_normalize(struct endpoint *ep, struct cursor *c)
 {
-	static const char *const names[] = { "sql", "path", "lower" };
+	static const char *const names[] = {"sql", "path", "lower"};
 	size_t at = c->pos;
 	AUTO_FREE char *word = NULL;
 	char *save = NULL;
@@ -291,7 +294,9 @@ static int take_value(struct endpoint *ep, struct cursor *c, size_t at, size_t n
 		ep->has_end = true;
 		return parse_target(c, ":", &ep->end);
 	}
-	return fail_at(c, at, "unknown or repeated option (name, leave-name, if, end, end-if, once, match, normalize, as, leave)");
+	return fail_at(
+		c, at,
+		"unknown or repeated option (name, leave-name, if, end, end-if, once, match, normalize, as, leave)");
 }
 
 static int take_option(struct endpoint *ep, struct cursor *c)
@@ -309,7 +314,9 @@ static int take_option(struct endpoint *ep, struct cursor *c)
 		return 0;
 	}
 	if (c->text[c->pos] != '=')
-		return fail_at(c, at, "options are name=, leave-name=, if=, end=, end-if=, once, match=, normalize=, as=, leave=");
+		return fail_at(
+			c, at,
+			"options are name=, leave-name=, if=, end=, end-if=, once, match=, normalize=, as=, leave=");
 	c->pos++;
 	return take_value(ep, c, at, n);
 }
@@ -337,11 +344,14 @@ static int check_endpoint(const struct endpoint *ep, const struct cursor *c)
 	if (ep->leave == LEAVE_END && !ep->has_end)
 		return fail_at(c, 0, "leave=end needs end=");
 	if (ep->has_end && ep->leave != LEAVE_AUTO && ep->leave != LEAVE_END)
-		return fail_at(c, 0, "an endpoint with end= ends there: leave= cannot be another method");
+		return fail_at(c, 0,
+			       "an endpoint with end= ends there: leave= cannot be another method");
 	if (ep->name && ep->leave_name)
 		return fail_at(c, 0, "name= and leave-name= exclude each other");
 	if (ep->target.target.kind == ENDPOINT_USDT && !ep->has_end)
-		return fail_at(c, 0, "a USDT probe is a place inside a function: say where the call ends with end=");
+		return fail_at(
+			c, 0,
+			"a USDT probe is a place inside a function: say where the call ends with end=");
 	return 0;
 }
 
@@ -350,7 +360,7 @@ DEFINE_CLEANUP(struct endpoint *, endpoint_free)
 int parse_endpoint(const char *text, struct endpoint **ret, struct errmsg *e)
 {
 	CLEANUP(endpoint_freep) struct endpoint *ep = calloc(1, sizeof(*ep));
-	struct cursor c = { .text = text, .e = e };
+	struct cursor c = {.text = text, .e = e};
 	int r;
 
 	if (!ep)
@@ -403,8 +413,8 @@ const char *endpoint_display(const struct endpoint *ep)
 		return ep->as;
 	if (ep->display)
 		return ep->display;
-	return ep->target.target.kind == ENDPOINT_USDT ? ep->target.target.name :
-							 ep->target.target.symbol;
+	return ep->target.target.kind == ENDPOINT_USDT ? ep->target.target.name
+						       : ep->target.target.symbol;
 }
 
 int endpoint_set_display(struct endpoint *ep, const char *name)
@@ -576,12 +586,12 @@ int endpoint_compile(const struct endpoint *ep, const struct expression_resolver
 		     const struct expression_resolver *end, struct wire_endpoint *ret,
 		     uint32_t *ret_registers, struct errmsg *e)
 {
-	struct compile_input in = { .text = ep->text,
-				    .condition = ep->condition,
-				    .keep = ep->leave_name,
-				    .name = ep->name,
-				    .phase = COMPILE_ENTRY };
-	struct program program = { 0 };
+	struct compile_input in = {.text = ep->text,
+				   .condition = ep->condition,
+				   .keep = ep->leave_name,
+				   .name = ep->name,
+				   .phase = COMPILE_ENTRY};
+	struct program program = {0};
 	int r = compile_program(&in, entry, &program, e);
 
 	if (r < 0)
@@ -591,10 +601,10 @@ int endpoint_compile(const struct endpoint *ep, const struct expression_resolver
 	memcpy(ret->match, program.match, sizeof(ret->match));
 	ret->n_entry_ops = program.n;
 	*ret_registers = program.registers;
-	in = (struct compile_input){ .text = ep->text,
-				     .condition = ep->end_condition,
-				     .name = ep->leave_name,
-				     .phase = ep->has_end ? COMPILE_END : COMPILE_LEAVE };
+	in = (struct compile_input){.text = ep->text,
+				    .condition = ep->end_condition,
+				    .name = ep->leave_name,
+				    .phase = ep->has_end ? COMPILE_END : COMPILE_LEAVE};
 	program.n = 0; /* the bytes to match stay: one table serves both programs */
 	r = compile_program(&in, ep->has_end ? end : NULL, &program, e);
 	if (r < 0)

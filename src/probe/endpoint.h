@@ -13,12 +13,12 @@
 #ifndef SPANPROF_PROBE_ENDPOINT_H
 #define SPANPROF_PROBE_ENDPOINT_H
 
-#include "base/errmsg.h"
-#include "bpf/wire.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/errmsg.h"
+#include "bpf/wire.h"
 
 enum leave_method { LEAVE_AUTO, LEAVE_RETSITE, LEAVE_END, LEAVE_RET, LEAVE_URETPROBE };
 

@@ -5,11 +5,11 @@
 #ifndef SPANPROF_PROBE_ENDPOINT_PRIV_H
 #define SPANPROF_PROBE_ENDPOINT_PRIV_H
 
+#include <regex.h>
+
 #include "probe/compile.h"
 #include "probe/endpoint.h"
 #include "probe/expression.h"
-
-#include <regex.h>
 
 enum { ENDPOINT_TEXT_MAX = 4096 };
 
@@ -21,7 +21,7 @@ enum endpoint_normalize {
 
 struct target_text {
 	struct endpoint_target target; /* its strings are in words[] */
-	char *words[3];		       /* owned */
+	char *words[3];                /* owned */
 };
 
 /* All owned. */
@@ -33,9 +33,9 @@ struct endpoint {
 	enum leave_method leave;
 	bool once;
 	unsigned int normalize; /* enum endpoint_normalize */
-	char *as;	  /* display name given by the user */
-	char *display;	  /* found in the binary */
-	char *match;	  /* glob on the formatted name */
+	char *as;               /* display name given by the user */
+	char *display;          /* found in the binary */
+	char *match;            /* glob on the formatted name */
 	bool has_regex;
 	regex_t regex;
 	struct expression *name;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/expression.h"
 
-#include "base/cleanup.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "base/cleanup.h"
 
 struct parser {
 	struct scan *s;
@@ -16,7 +16,7 @@ static const char *const register_names[WIRE_REG_MAX] = {
 	[WIRE_REG_RAX] = "rax", [WIRE_REG_RDX] = "rdx", [WIRE_REG_RCX] = "rcx",
 	[WIRE_REG_RBX] = "rbx", [WIRE_REG_RSI] = "rsi", [WIRE_REG_RDI] = "rdi",
 	[WIRE_REG_RBP] = "rbp", [WIRE_REG_RSP] = "rsp", [WIRE_REG_R8] = "r8",
-	[WIRE_REG_R9] = "r9",	[WIRE_REG_R10] = "r10", [WIRE_REG_R11] = "r11",
+	[WIRE_REG_R9] = "r9",   [WIRE_REG_R10] = "r10", [WIRE_REG_R11] = "r11",
 	[WIRE_REG_R12] = "r12", [WIRE_REG_R13] = "r13", [WIRE_REG_R14] = "r14",
 	[WIRE_REG_R15] = "r15", [WIRE_REG_RIP] = "rip",
 };
@@ -70,19 +70,17 @@ static int parse_load(struct parser *p, uint8_t size, bool is_signed, uint32_t a
 
 	if (r < 0)
 		return r;
-	return add_node(p,
-			(struct expr_node){ .kind = EXPR_LOAD,
-					    .size = size,
-					    .is_signed = is_signed,
-					    .a = a,
-					    .at = at },
-			ret);
+	return add_node(
+		p,
+		(struct expr_node){
+			.kind = EXPR_LOAD, .size = size, .is_signed = is_signed, .a = a, .at = at},
+		ret);
 }
 
 /* global(SYMBOL) or global("SYMBOL") */
 static int parse_global(struct parser *p, uint32_t at, uint16_t *ret)
 {
-	struct expr_node node = { .kind = EXPR_GLOBAL, .at = at };
+	struct expr_node node = {.kind = EXPR_GLOBAL, .at = at};
 	int r = scan_expect_punct(p->s, "(");
 
 	if (r < 0)
@@ -101,7 +99,7 @@ static int parse_global(struct parser *p, uint32_t at, uint16_t *ret)
 
 static int parse_entry(struct parser *p, uint32_t at, uint16_t *ret)
 {
-	struct expr_node node = { .kind = EXPR_ENTRY, .at = at };
+	struct expr_node node = {.kind = EXPR_ENTRY, .at = at};
 	int r;
 
 	if (p->x->n_kept >= WIRE_VALS_MAX)
@@ -118,8 +116,8 @@ struct load_name {
 };
 
 static const struct load_name load_names[] = {
-	{ "u8", 1, false }, { "u16", 2, false }, { "u32", 4, false }, { "u64", 8, false },
-	{ "s8", 1, true },  { "s16", 2, true },	 { "s32", 4, true },  { "s64", 8, true },
+	{"u8", 1, false}, {"u16", 2, false}, {"u32", 4, false}, {"u64", 8, false},
+	{"s8", 1, true},  {"s16", 2, true},  {"s32", 4, true},  {"s64", 8, true},
 };
 
 /* argN, a register, ret, a function of values, or a variable. */
@@ -128,7 +126,7 @@ static int parse_ident(struct parser *p, uint16_t *ret)
 	struct scan *s = p->s;
 	const char *word = s->text + s->token.at;
 	size_t n = s->token.end - s->token.at;
-	struct expr_node node = { .kind = EXPR_VAR, .at = (uint32_t)s->token.at };
+	struct expr_node node = {.kind = EXPR_VAR, .at = (uint32_t)s->token.at};
 	const struct load_name *load = NULL;
 	bool is_global = scan_is_ident(s, "global");
 	bool is_entry = scan_is_ident(s, "entry");
@@ -171,7 +169,7 @@ static int parse_ident(struct parser *p, uint16_t *ret)
 
 static int parse_primary(struct parser *p, uint16_t *ret)
 {
-	struct expr_node node = { .kind = EXPR_NUMBER, .at = (uint32_t)p->s->token.at };
+	struct expr_node node = {.kind = EXPR_NUMBER, .at = (uint32_t)p->s->token.at};
 
 	switch (p->s->token.kind) {
 	case TOKEN_NUMBER:
@@ -203,7 +201,7 @@ static int parse_postfix(struct parser *p, uint16_t *ret)
 	int r = parse_primary(p, ret);
 
 	while (r == 0) {
-		struct expr_node node = { .a = *ret, .at = (uint32_t)p->s->token.at };
+		struct expr_node node = {.a = *ret, .at = (uint32_t)p->s->token.at};
 
 		if (scan_take_punct(p->s, "[")) {
 			r = parse_index(p, &node);
@@ -238,18 +236,16 @@ static int parse_unary_inner(struct parser *p, uint16_t *ret)
 		r = parse_unary(p, &a);
 		if (r < 0)
 			return r;
-		return add_node(p,
-				(struct expr_node){ .kind = EXPR_LOAD, .size = 8, .a = a, .at = at },
-				ret);
+		return add_node(
+			p, (struct expr_node){.kind = EXPR_LOAD, .size = 8, .a = a, .at = at}, ret);
 	}
 	if (scan_take_punct(p->s, "-")) {
-		r = add_node(p, (struct expr_node){ .kind = EXPR_NUMBER, .at = at }, &zero);
+		r = add_node(p, (struct expr_node){.kind = EXPR_NUMBER, .at = at}, &zero);
 		r = r < 0 ? r : parse_unary(p, &a);
 		if (r < 0)
 			return r;
-		return add_node(p,
-				(struct expr_node){ .kind = EXPR_SUB, .a = zero, .b = a, .at = at },
-				ret);
+		return add_node(
+			p, (struct expr_node){.kind = EXPR_SUB, .a = zero, .b = a, .at = at}, ret);
 	}
 	return parse_postfix(p, ret);
 }
@@ -286,12 +282,11 @@ static int add_constant_op(struct parser *p, enum expr_kind kind, uint16_t a, ui
 		return scan_error(p->s, at, "one side of this operator must be a constant");
 	if (kind == EXPR_SHR && number_node(p, b)->number > 63)
 		return scan_error(p->s, at, "a shift is at most 63");
-	return add_node(p,
-			(struct expr_node){ .kind = kind,
-					    .a = a,
-					    .number = number_node(p, b)->number,
-					    .at = at },
-			ret);
+	return add_node(
+		p,
+		(struct expr_node){
+			.kind = kind, .a = a, .number = number_node(p, b)->number, .at = at},
+		ret);
 }
 
 static int parse_product(struct parser *p, uint16_t *ret)
@@ -314,9 +309,9 @@ static int parse_sum(struct parser *p, uint16_t *ret)
 	int r = parse_product(p, ret);
 
 	while (r == 0 && (scan_is_punct(p->s, "+") || scan_is_punct(p->s, "-"))) {
-		struct expr_node node = { .kind = scan_is_punct(p->s, "+") ? EXPR_ADD : EXPR_SUB,
-					  .a = *ret,
-					  .at = (uint32_t)p->s->token.at };
+		struct expr_node node = {.kind = scan_is_punct(p->s, "+") ? EXPR_ADD : EXPR_SUB,
+					 .a = *ret,
+					 .at = (uint32_t)p->s->token.at};
 
 		scan_next(p->s);
 		r = parse_product(p, &node.b);
@@ -423,7 +418,7 @@ static int parse_ruststr(struct parser *p, struct expr_part *part)
 /* One "3=\"query\"" of a map. */
 static int parse_map_entry(struct parser *p, struct expr_part *part)
 {
-	struct part_map entry = { 0 };
+	struct part_map entry = {0};
 	bool negative = scan_take_punct(p->s, "-");
 	int r;
 
@@ -490,16 +485,16 @@ static const struct {
 	const char *name;
 	enum part_kind kind;
 } part_names[] = {
-	{ "stdstring", PART_STDSTRING },
-	{ "libcxxstring", PART_LIBCXXSTRING },
-	{ "int", PART_INT },
-	{ "uint", PART_UINT },
-	{ "hex", PART_HEX },
+	{"stdstring", PART_STDSTRING},
+	{"libcxxstring", PART_LIBCXXSTRING},
+	{"int", PART_INT},
+	{"uint", PART_UINT},
+	{"hex", PART_HEX},
 };
 
 static int parse_part(struct parser *p, bool lower)
 {
-	struct expr_part part = { .kind = PART_VALUE, .lower = lower };
+	struct expr_part part = {.kind = PART_VALUE, .lower = lower};
 	struct scan *s = p->s;
 	int r = -1;
 
@@ -534,9 +529,9 @@ static int parse_part(struct parser *p, bool lower)
 
 static int parse_test_op(struct parser *p, enum test_op *ret)
 {
-	static const char *const ops[] = { [TEST_EQ] = "==",	[TEST_NE] = "!=", [TEST_LT] = "<",
-					   [TEST_LE] = "<=",	[TEST_GT] = ">",  [TEST_GE] = ">=",
-					   [TEST_PREFIX] = "^=" };
+	static const char *const ops[] = {
+		[TEST_EQ] = "==", [TEST_NE] = "!=", [TEST_LT] = "<",     [TEST_LE] = "<=",
+		[TEST_GT] = ">",  [TEST_GE] = ">=", [TEST_PREFIX] = "^="};
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(ops); i++) {
 		if (scan_take_punct(p->s, ops[i])) {
@@ -580,7 +575,7 @@ static int parse_test_number(struct parser *p, struct expr_test *test)
 
 static int parse_test(struct parser *p)
 {
-	struct expr_test test = { 0 };
+	struct expr_test test = {0};
 	enum test_op op = TEST_EQ;
 	int r;
 
@@ -630,7 +625,7 @@ DEFINE_CLEANUP(struct expression *, expression_free)
 int parse_expression(struct scan *s, enum expression_kind kind, struct expression **ret)
 {
 	CLEANUP(expression_freep) struct expression *x = calloc(1, sizeof(*x));
-	struct parser p = { .s = s, .x = x };
+	struct parser p = {.s = s, .x = x};
 	int r;
 
 	if (!x)

@@ -16,14 +16,14 @@
 #ifndef SPANPROF_PROBE_EXPRESSION_H
 #define SPANPROF_PROBE_EXPRESSION_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/errmsg.h"
 #include "base/vec.h"
 #include "bpf/wire.h"
 #include "probe/scan.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 enum { EXPRESSION_DEPTH_MAX = 32, EXPRESSION_NODES_MAX = 256, EXPRESSION_PARTS_MAX = 24 };
 
@@ -59,8 +59,8 @@ struct expr_node {
 
 enum part_kind {
 	PART_LITERAL,
-	PART_STR,	   /* node: address; len_node when has_len */
-	PART_STDSTRING,	   /* libstdc++: {pointer, length, ...} */
+	PART_STR,          /* node: address; len_node when has_len */
+	PART_STDSTRING,    /* libstdc++: {pointer, length, ...} */
 	PART_LIBCXXSTRING, /* libc++: short form when bit 0 of the first byte is 0 */
 	PART_INT,
 	PART_UINT,
@@ -81,7 +81,7 @@ struct expr_part {
 	uint16_t node;
 	uint16_t len_node;
 	uint16_t text_bytes; /* PART_LITERAL */
-	char *text;	     /* owned; PART_LITERAL */
+	char *text;          /* owned; PART_LITERAL */
 	VEC(struct part_map) map;
 };
 
@@ -100,9 +100,9 @@ struct expr_test {
 
 struct expression {
 	VEC(struct expr_node) nodes;
-	VEC(struct expr_part) parts;  /* of a name */
-	VEC(struct expr_test) tests;  /* of a condition: all must hold */
-	unsigned int n_kept;	      /* entry() values */
+	VEC(struct expr_part) parts; /* of a name */
+	VEC(struct expr_test) tests; /* of a condition: all must hold */
+	unsigned int n_kept;         /* entry() values */
 };
 
 enum expression_kind { EXPRESSION_NAME, EXPRESSION_CONDITION };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/insn.h"
 
-#include "base/cleanup.h"
-#include "bpf/wire.h"
-
 #include <Zydis/Zydis.h>
 #include <errno.h>
 #include <stdio.h>
+
+#include "base/cleanup.h"
+#include "bpf/wire.h"
 
 struct decoded {
 	ZydisDecodedInstruction i;
@@ -77,9 +77,10 @@ static enum insn_flow flow_of(const ZydisDecodedInstruction *i, const ZydisDecod
 		break;
 	}
 	return i->mnemonic == ZYDIS_MNEMONIC_UD2 || i->mnemonic == ZYDIS_MNEMONIC_UD1 ||
-			       i->mnemonic == ZYDIS_MNEMONIC_UD0 || i->mnemonic == ZYDIS_MNEMONIC_HLT ?
-		       INSN_STOP :
-		       INSN_PLAIN;
+			       i->mnemonic == ZYDIS_MNEMONIC_UD0 ||
+			       i->mnemonic == ZYDIS_MNEMONIC_HLT
+		       ? INSN_STOP
+		       : INSN_PLAIN;
 }
 
 static bool has_prefix(const ZydisDecodedInstruction *i, uint8_t value)
@@ -159,7 +160,8 @@ static void judge_stack(const struct decoded *d, struct insn *ret)
 	} else if (sp && imm && d->i.mnemonic == ZYDIS_MNEMONIC_ADD) {
 		ret->sp_delta = (int32_t)ops[1].imm.value.s;
 	} else if (sp && d->i.mnemonic == ZYDIS_MNEMONIC_LEA &&
-		   ops[1].mem.base == ZYDIS_REGISTER_RSP && ops[1].mem.index == ZYDIS_REGISTER_NONE) {
+		   ops[1].mem.base == ZYDIS_REGISTER_RSP &&
+		   ops[1].mem.index == ZYDIS_REGISTER_NONE) {
 		ret->sp_delta = (int32_t)ops[1].mem.disp.value;
 	} else {
 		for (unsigned int k = 0; k < d->i.operand_count; k++)
@@ -218,7 +220,7 @@ int decode_insn(const uint8_t *code, size_t n, uint64_t vaddr, struct insn *ret)
 
 	if (!decode(code, n, &d))
 		return -EINVAL;
-	*ret = (struct insn){ .bytes = d.i.length };
+	*ret = (struct insn){.bytes = d.i.length};
 	ret->flow = (uint8_t)flow_of(&d.i, d.ops);
 	ret->endbr = d.i.mnemonic == ZYDIS_MNEMONIC_ENDBR64;
 	ret->refused = kernel_refuses(&d.i);
@@ -253,8 +255,7 @@ const char *format_insn(const uint8_t *code, size_t n, uint64_t vaddr, char *buf
 	snprintf(buf, buf_bytes, "?");
 	if (decode(code, n, &d) &&
 	    ZYAN_SUCCESS(ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_INTEL)))
-		ZydisFormatterFormatInstruction(&formatter, &d.i, d.ops,
-						d.i.operand_count_visible, buf, buf_bytes, vaddr,
-						NULL);
+		ZydisFormatterFormatInstruction(&formatter, &d.i, d.ops, d.i.operand_count_visible,
+						buf, buf_bytes, vaddr, NULL);
 	return buf;
 }

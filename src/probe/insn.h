@@ -15,10 +15,10 @@
 #include <stdint.h>
 
 enum insn_flow {
-	INSN_PLAIN,	    /* goes on with the next instruction */
-	INSN_JCC,	    /* relative, conditional */
-	INSN_JMP,	    /* relative */
-	INSN_CALL,	    /* relative */
+	INSN_PLAIN,         /* goes on with the next instruction */
+	INSN_JCC,           /* relative, conditional */
+	INSN_JMP,           /* relative */
+	INSN_CALL,          /* relative */
 	INSN_CALL_INDIRECT, /* through a register or memory */
 	INSN_JMP_INDIRECT,
 	INSN_RET,
@@ -30,16 +30,17 @@ struct insn {
 	uint8_t bytes;
 	uint8_t flow; /* enum insn_flow */
 	bool cheap;
-	bool long_nop;	 /* a nop of more than one byte: cheap on newer kernels only */
-	bool refused;	 /* the kernel does not accept a probe here */
-	bool push;	 /* pushes: SP goes down, but only after a probe has run */
+	bool long_nop; /* a nop of more than one byte: cheap on newer kernels only */
+	bool refused;  /* the kernel does not accept a probe here */
+	bool push;     /* pushes: SP goes down, but only after a probe has run */
 	bool endbr;
-	bool stores;	 /* writes memory that is not addressed through RSP or RBP */
-	bool sp_known;	 /* sp_delta is what the instruction does to RSP */
-	bool sp_rises;	 /* RSP changes by an unknown amount, upwards (leave) */
+	bool stores;   /* writes memory that is not addressed through RSP or RBP */
+	bool sp_known; /* sp_delta is what the instruction does to RSP */
+	bool sp_rises; /* RSP changes by an unknown amount, upwards (leave) */
 	int32_t sp_delta;
 	uint32_t writes; /* bit i: enum wire_reg i, RSP and RIP left out */
-	uint64_t target; /* JCC, JMP, CALL: absolute; JMP_INDIRECT, CALL_INDIRECT through [rip+d]: the slot */
+	uint64_t
+		target; /* JCC, JMP, CALL: absolute; JMP_INDIRECT, CALL_INDIRECT through [rip+d]: the slot */
 	bool target_known;
 };
 

@@ -107,8 +107,8 @@ static void put_literal(struct out *o)
 	}
 	/* A sign belongs to the number when no operand comes before it. */
 	n = o->n;
-	if (n >= 2 && (o->at[n - 1] == '-' || o->at[n - 1] == '+') && strchr("(,=<> ", o->at[n - 2]) &&
-	    o->at[n - 2] != ' ')
+	if (n >= 2 && (o->at[n - 1] == '-' || o->at[n - 1] == '+') &&
+	    strchr("(,=<> ", o->at[n - 2]) && o->at[n - 2] != ' ')
 		o->n--;
 	put(o, '?');
 }
@@ -123,7 +123,7 @@ static void drop_prefix(struct out *o)
 
 size_t normalize_sql(const char *in, size_t n, char *out, size_t out_bytes)
 {
-	struct out o = { .at = out, .max = out_bytes - 1 };
+	struct out o = {.at = out, .max = out_bytes - 1};
 	size_t i = 0;
 
 	while (i < n) {
@@ -185,7 +185,7 @@ static bool is_id(const char *s, size_t n)
 size_t normalize_path(const char *in, size_t n, char *out, size_t out_bytes)
 {
 	static const char id[] = "{id}";
-	struct out o = { .at = out, .max = out_bytes - 1 };
+	struct out o = {.at = out, .max = out_bytes - 1};
 	size_t i = 0;
 
 	while (i < n && in[i] != '?' && in[i] != '#') {

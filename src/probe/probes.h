@@ -9,20 +9,20 @@
 #ifndef SPANPROF_PROBE_PROBES_H
 #define SPANPROF_PROBE_PROBES_H
 
+#include <sys/types.h>
+
 #include "base/errmsg.h"
 #include "bpf/wire.h"
 #include "code/space.h"
 #include "model/counters.h"
 #include "probe/endpoint.h"
 
-#include <sys/types.h>
-
 /* File descriptors of the loaded BPF programs and maps; borrowed. -1: not loaded. */
 struct probe_programs {
 	int enter_fd;
 	int enter_sleepable_fd; /* reads names from pages that are not mapped yet */
-	int leave_fd;		/* return sites */
-	int end_fd;		/* declared end functions */
+	int leave_fd;           /* return sites */
+	int end_fd;             /* declared end functions */
 	int uret_fd;
 	int endpoints_fd;    /* array map: struct wire_endpoint */
 	int return_sites_fd; /* hash map: struct wire_site_key -> __u32 state */
@@ -32,9 +32,9 @@ struct probes;
 
 struct probes_options {
 	enum leave_method leave;
-	bool force;	     /* uretprobe also where it can kill the target */
-	bool preset_callers; /* look for direct callers at start */
-	bool report_slow;    /* WIRE_EP_F_REPORT_SLOW on every endpoint */
+	bool force;             /* uretprobe also where it can kill the target */
+	bool preset_callers;    /* look for direct callers at start */
+	bool report_slow;       /* WIRE_EP_F_REPORT_SLOW on every endpoint */
 	const char *debug_dirs; /* as in symbolize.h; NULL: /usr/lib/debug */
 };
 
@@ -68,8 +68,8 @@ struct probe_info {
 	const char *module; /* path */
 	const char *symbol; /* "function" or "function+0x4", demangled */
 	uint64_t site_vaddr;
-	bool dear;		 /* single-stepped: every call pays for a trap */
-	enum leave_method leave; /* how leaving is detected */
+	bool dear;                   /* single-stepped: every call pays for a trap */
+	enum leave_method leave;     /* how leaving is detected */
 	unsigned int n_return_sites; /* attached leave sites of this file so far, all endpoints */
 	unsigned int n_dear_sites;   /* of those, single-stepped */
 };

@@ -11,7 +11,7 @@ enum { SCAN_SHOWN_MAX = 160 }; /* bytes of the text that an error shows on each 
 
 void scan_init(struct scan *s, const char *what, const char *text, size_t pos, struct errmsg *e)
 {
-	*s = (struct scan){ .text = text, .what = what, .pos = pos, .e = e };
+	*s = (struct scan){.text = text, .what = what, .pos = pos, .e = e};
 	scan_next(s);
 }
 
@@ -80,7 +80,8 @@ static int scan_char(struct scan *s, char quote)
 	default:
 		break;
 	}
-	return scan_error(s, s->pos - 1, "unknown escape (use \\n \\t \\0 \\\\ \\\" \\' \\xNN)"), -1;
+	return scan_error(s, s->pos - 1, "unknown escape (use \\n \\t \\0 \\\\ \\\" \\' \\xNN)"),
+	       -1;
 }
 
 static void scan_string(struct scan *s)
@@ -158,7 +159,8 @@ static void scan_number(struct scan *s)
 
 static void scan_punct(struct scan *s)
 {
-	static const char *const two[] = { "->", "==", "!=", "<=", ">=", "<<", ">>", "^=", "=~", "&&" };
+	static const char *const two[] = {
+		"->", "==", "!=", "<=", ">=", "<<", ">>", "^=", "=~", "&&"};
 	static const char one[] = "()[]*+-&<>,.=:@/";
 	const char *p = s->text + s->pos;
 
@@ -187,7 +189,7 @@ void scan_next(struct scan *s)
 
 	while (s->text[s->pos] == ' ' || s->text[s->pos] == '\t' || s->text[s->pos] == '\n')
 		s->pos++;
-	s->token = (struct token){ .kind = TOKEN_END, .at = s->pos };
+	s->token = (struct token){.kind = TOKEN_END, .at = s->pos};
 	c = (unsigned char)s->text[s->pos];
 	if (c == '\0' || c == ';')
 		;

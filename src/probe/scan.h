@@ -5,11 +5,11 @@
 #ifndef SPANPROF_PROBE_SCAN_H
 #define SPANPROF_PROBE_SCAN_H
 
-#include "base/errmsg.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/errmsg.h"
 
 enum token_kind {
 	TOKEN_END,    /* end of the text, or the ';' before the next option */
@@ -34,8 +34,8 @@ struct scan {
 	const char *text; /* borrowed, NUL-terminated: the whole specification */
 	const char *what; /* "endpoint", for messages */
 	size_t pos;
-	struct token token;		   /* the token at hand */
-	char string[SCAN_STRING_MAX];	   /* value of the TOKEN_STRING at hand */
+	struct token token;           /* the token at hand */
+	char string[SCAN_STRING_MAX]; /* value of the TOKEN_STRING at hand */
 	size_t string_bytes;
 	struct errmsg *e;
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/site.h"
 
-#include "probe/insn.h"
-
 #include "bpf/wire.h"
+#include "probe/insn.h"
 
 enum { SCAN_INSNS_MAX = 20000, ENTRY_INSNS_MAX = 32, RETURN_INSNS_MAX = 32 };
 
@@ -36,6 +35,8 @@ static uint64_t first_target(const struct site_function *f)
 /* What the instruction does forbids a site behind it. */
 static bool ends_entry(const struct insn *i, uint32_t keep)
 {
+	if (i->sp_delta && (keep & (1U << WIRE_REG_RSP)))
+		return true;
 	return i->flow != INSN_PLAIN || !i->sp_known || (i->writes & keep) || (keep && i->stores);
 }
 
@@ -43,14 +44,14 @@ enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 				   const struct site_rules *rules, struct site *ret)
 {
 	uint64_t block_end = first_target(f);
-	struct site dear = { 0 };
+	struct site dear = {0};
 	bool have_dear = false;
 	int64_t sp = 0;
 	size_t off = 0;
 	struct insn i;
 
 	for (unsigned int n = 0; n < ENTRY_INSNS_MAX && f->vaddr + off < block_end; n++) {
-		struct site here = { .vaddr = f->vaddr + off, .off = (uint32_t)off };
+		struct site here = {.vaddr = f->vaddr + off, .off = (uint32_t)off};
 
 		if (decode_insn(f->code + off, f->code_bytes - off, here.vaddr, &i) < 0)
 			break;
@@ -87,7 +88,7 @@ enum site_result site_choose_return(const struct site_return *at, uint32_t keep,
 {
 	const uint8_t *code = at->code + at->before;
 	size_t code_bytes = at->code_bytes - at->before;
-	struct site dear = { 0 };
+	struct site dear = {0};
 	bool have_dear = false;
 	size_t off = 0;
 	struct insn i;
@@ -95,7 +96,7 @@ enum site_result site_choose_return(const struct site_return *at, uint32_t keep,
 	if (at->before > at->code_bytes || !insn_call_ends(at->code, at->before))
 		return SITE_E_NOT_A_CALL;
 	for (unsigned int n = 0; n < RETURN_INSNS_MAX && off < code_bytes; n++) {
-		struct site here = { .vaddr = at->vaddr + off, .off = (uint32_t)off };
+		struct site here = {.vaddr = at->vaddr + off, .off = (uint32_t)off};
 
 		if (decode_insn(code + off, code_bytes - off, here.vaddr, &i) < 0)
 			break;

@@ -20,9 +20,10 @@ struct site_rules {
 };
 
 struct site {
-	uint64_t vaddr;	   /* of the instruction to probe */
-	uint32_t off;	   /* bytes from the function's first byte, or from the return address */
-	uint32_t sp_slots; /* entry: SP is this many 8-byte slots below its value at the first byte */
+	uint64_t vaddr; /* of the instruction to probe */
+	uint32_t off;   /* bytes from the function's first byte, or from the return address */
+	uint32_t
+		sp_slots; /* entry: SP is this many 8-byte slots below its value at the first byte */
 	bool cheap;
 };
 
@@ -30,7 +31,7 @@ struct site {
 enum site_result {
 	SITE_OK,
 	SITE_E_DECODE = 1, /* bytes are no instructions */
-	SITE_E_REFUSED,	   /* the kernel does not accept probes on any possible instruction */
+	SITE_E_REFUSED,    /* the kernel does not accept probes on any possible instruction */
 	SITE_E_NOT_A_CALL, /* return site: no call instruction ends at the return address */
 };
 
@@ -55,7 +56,7 @@ enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 struct site_return {
 	const uint8_t *code;
 	size_t code_bytes;
-	size_t before; /* bytes of code ahead of the return address */
+	size_t before;  /* bytes of code ahead of the return address */
 	uint64_t vaddr; /* the return address */
 };
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attach.h: one uprobe through the kernel's perf-event interface, with a BPF program and a cookie.
+ *
+ * The file is named by its open descriptor (/proc/self/fd/N), so deleted files and other mount
+ * namespaces work and the file probed is exactly the one that was looked at. Everything is undone
+ * by closing the two descriptors, which the kernel does when the program dies.
+ */
+#ifndef SPANPROF_PROBE_ATTACH_H
+#define SPANPROF_PROBE_ATTACH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/errmsg.h"
+
+/* The kernel's uprobe event source, read once. */
+struct attach_source {
+	uint32_t type;          /* perf event type */
+	uint32_t retprobe_bit;  /* in attr.config */
+	uint32_t ref_ctr_shift; /* in attr.config; semaphores of USDT probes */
+	bool has_ref_ctr;
+};
+
+int attach_source_read(struct attach_source *ret, struct errmsg *e);
+
+struct attach_point {
+	int file_fd; /* borrowed */
+	uint64_t file_off;
+	uint64_t semaphore_off; /* 0: none */
+	bool retprobe;
+	pid_t pid;      /* -1: every process that maps the file */
+	int program_fd; /* borrowed */
+	uint64_t cookie;
+};
+
+struct attachment {
+	int perf_fd;
+	int link_fd;
+};
+#define ATTACHMENT_NONE ((struct attachment){.perf_fd = -1, .link_fd = -1})
+
+/*
+ * 0 or a negative errno: -EPERM, -ESRCH, -ENOTSUP (the instruction cannot be probed), -EMFILE, ...;
+ * the message says which.
+ */
+int probe_attach(const struct attach_source *source, const struct attach_point *at,
+		 struct attachment *ret, struct errmsg *e);
+void probe_detach(struct attachment *a);
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/binary.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/vec.h"
+#include "code/section.h"
+
+struct binary {
+	struct binaries *table;
+	struct module *module;   /* owned reference */
+	struct debugfile *debug; /* owned, may be NULL */
+	struct symtab *symtab;   /* owned */
+	bool has_runtimes;
+	unsigned int runtimes;
+};
+
+struct binaries {
+	struct debugfile_search *search;
+	VEC(struct binary *) all;
+};
+
+int binaries_new(struct binaries **ret, const char *debug_dirs)
+{
+	AUTO_FREE struct binaries *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (!t)
+		return -ENOMEM;
+	r = debugfile_search_new(&t->search, debug_dirs, false, 0);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(t);
+	return 0;
+}
+
+static void binary_free(struct binary *b)
+{
+	symtab_free(b->symtab);
+	debugfile_close(b->debug);
+	module_unref(b->module);
+	free(b);
+}
+
+struct binaries *binaries_free(struct binaries *t)
+{
+	if (!t)
+		return NULL;
+	for (size_t i = 0; i < t->all.n; i++)
+		binary_free(t->all.at[i]);
+	vec_free(&t->all);
+	debugfile_search_free(t->search);
+	free(t);
+	return NULL;
+}
+
+void binaries_use_process(struct binaries *t, pid_t pid)
+{
+	debugfile_search_use_process(t->search, pid);
+}
+
+int binaries_get(struct binaries *t, struct module *m, struct binary **ret)
+{
+	AUTO_FREE struct binary *b = NULL;
+	int r;
+
+	for (size_t i = 0; i < t->all.n; i++) {
+		if (module_id(t->all.at[i]->module) == module_id(m)) {
+			*ret = t->all.at[i];
+			return 0;
+		}
+	}
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return -ENOMEM;
+	b->table = t;
+	r = vec_push(&t->all, b);
+	if (r < 0)
+		return r;
+	b->module = module_ref(m);
+	*ret = TAKE_PTR(b);
+	return 0;
+}
+
+struct module *binary_module(const struct binary *b)
+{
+	return b->module;
+}
+
+struct symtab *binary_symtab(struct binary *b)
+{
+	if (b->symtab)
+		return b->symtab;
+	if (debugfile_open(b->table->search, b->module, &b->debug) < 0)
+		b->debug = NULL;
+	if (symtab_new(&b->symtab, b->module, b->debug) < 0)
+		b->symtab = NULL;
+	return b->symtab;
+}
+
+const struct debugfile *binary_debugfile(struct binary *b)
+{
+	binary_symtab(b);
+	return b->debug;
+}
+
+static bool note_section(void *ctx, const char *name, const struct section *s)
+{
+	unsigned int *runtimes = ctx;
+
+	if (strcmp(name, ".gopclntab") == 0 || strcmp(name, ".go.buildinfo") == 0 ||
+	    strcmp(name, ".data.rel.ro.gopclntab") == 0)
+		*runtimes |= BINARY_GO;
+	return true;
+}
+
+static const struct {
+	const char *symbol;
+	unsigned int runtimes;
+} runtime_symbols[] = {
+	{"_Unwind_RaiseException", BINARY_UNWINDS},
+	{"_Unwind_Resume", BINARY_UNWINDS},
+	{"__cxa_throw", BINARY_CXX | BINARY_UNWINDS},
+	{"__gxx_personality_v0", BINARY_CXX | BINARY_UNWINDS},
+	{"rust_eh_personality", BINARY_RUST | BINARY_UNWINDS},
+	{"swapcontext", BINARY_CONTEXT},
+	{"setcontext", BINARY_CONTEXT},
+	{"pthread_exit", BINARY_CANCEL},
+	{"pthread_cancel", BINARY_CANCEL},
+};
+
+static bool note_function(void *ctx, const struct symtab_symbol *sym)
+{
+	unsigned int *runtimes = ctx;
+
+	if (strstr(sym->name, "rust_begin_unwind") || strstr(sym->name, "rust_panic") ||
+	    strstr(sym->name, "rust_eh_personality"))
+		*runtimes |= BINARY_RUST | BINARY_UNWINDS;
+	else if (strncmp(sym->name, "_Unwind_RaiseException", 22) == 0)
+		*runtimes |= BINARY_UNWINDS;
+	return !(*runtimes & BINARY_RUST);
+}
+
+unsigned int binary_runtimes(struct binary *b)
+{
+	if (b->has_runtimes)
+		return b->runtimes;
+	section_each(b->module, note_section, &b->runtimes);
+	for (size_t i = 0; i < ARRAY_SIZE(runtime_symbols); i++)
+		if (section_has_dynamic_symbol(b->module, runtime_symbols[i].symbol))
+			b->runtimes |= runtime_symbols[i].runtimes;
+	if (!(b->runtimes & BINARY_UNWINDS) && binary_symtab(b))
+		symtab_each(b->symtab, note_function, &b->runtimes);
+	b->has_runtimes = true;
+	return b->runtimes;
+}
+
+bool binary_function(struct binary *b, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_bytes)
+{
+	struct symtab *st = binary_symtab(b);
+
+	return st && symtab_bounds(st, vaddr, ret_start, ret_bytes);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/callers.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "code/section.h"
+#include "probe/insn.h"
+
+enum {
+	CHUNK_BYTES = 256 << 10,
+	TARGETS_MAX = 32,
+	FUNCTION_MAX = 1 << 20, /* larger functions are not decoded to verify a call */
+};
+
+struct search {
+	struct binary *b;
+	uint64_t targets[TARGETS_MAX]; /* of call rel32 */
+	size_t n_targets;
+	struct section_slots slots; /* GOT slots of the function */
+	struct callers *found;
+	uint8_t *chunk;  /* owned, CHUNK_BYTES */
+	bool want_stubs; /* first pass: look for PLT stubs instead of calls */
+	int error;
+};
+
+static void add_target(struct search *s, uint64_t vaddr)
+{
+	if (s->n_targets < TARGETS_MAX)
+		s->targets[s->n_targets++] = vaddr;
+}
+
+static int32_t read_rel32(const uint8_t *p)
+{
+	int32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static bool is_slot(const struct search *s, uint64_t vaddr)
+{
+	for (size_t i = 0; i < s->slots.n; i++)
+		if (s->slots.at[i] == vaddr)
+			return true;
+	return false;
+}
+
+static bool is_target(const struct search *s, uint64_t vaddr)
+{
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (s->targets[i] == vaddr)
+			return true;
+	return false;
+}
+
+bool caller_is_real(struct binary *b, uint64_t ret_addr)
+{
+	uint64_t start, bytes, at;
+	uint8_t code[1024];
+	struct insn i = {0};
+
+	if (!binary_function(b, ret_addr - 1, &start, &bytes) || ret_addr - start > FUNCTION_MAX)
+		return false;
+	for (at = start; at < ret_addr;) {
+		size_t n = module_read_code(binary_module(b), at, code, sizeof(code));
+		size_t off = 0;
+
+		while (at < ret_addr && off < n && (n < sizeof(code) || off + 15 <= n)) {
+			if (decode_insn(code + off, n - off, at, &i) < 0)
+				return false;
+			off += i.bytes;
+			at += i.bytes;
+		}
+		if (off == 0)
+			return false;
+	}
+	return at == ret_addr && (i.flow == INSN_CALL || i.flow == INSN_CALL_INDIRECT);
+}
+
+static void note_call(struct search *s, uint64_t ret_addr)
+{
+	struct callers *c = s->found;
+
+	for (size_t i = 0; i < c->n; i++)
+		if (c->ret_addr[i] == ret_addr)
+			return;
+	if (!caller_is_real(s->b, ret_addr))
+		return;
+	if (c->n == CALLERS_MAX) {
+		c->more = true;
+		return;
+	}
+	c->ret_addr[c->n++] = ret_addr;
+}
+
+/* The stub is called at its first instruction: the jump, or an endbr64 or a prefix before it. */
+static void note_stub(struct search *s, uint64_t jump)
+{
+	static const uint8_t leads[] = {0, 1, 4, 5};
+
+	for (size_t i = 0; i < sizeof(leads); i++)
+		add_target(s, jump - leads[i]);
+}
+
+/* E8 rel32, FF 25 rel32 (jmp through the GOT), FF 15 rel32 (call through it). */
+static void search_bytes(struct search *s, const uint8_t *p, size_t n, uint64_t vaddr)
+{
+	for (size_t i = 0; i + 6 <= n; i++) {
+		if (p[i] == 0xe8 && !s->want_stubs) {
+			uint64_t next = vaddr + i + 5;
+
+			if (is_target(s, next + (uint64_t)(int64_t)read_rel32(p + i + 1)))
+				note_call(s, next);
+		} else if (p[i] == 0xff && s->slots.n && (p[i + 1] == 0x25 || p[i + 1] == 0x15)) {
+			uint64_t next = vaddr + i + 6;
+
+			if (!is_slot(s, next + (uint64_t)(int64_t)read_rel32(p + i + 2)))
+				continue;
+			if (p[i + 1] == 0x25 && s->want_stubs)
+				note_stub(s, vaddr + i);
+			else if (p[i + 1] == 0x15 && !s->want_stubs)
+				note_call(s, next);
+		}
+	}
+}
+
+static bool search_section(void *ctx, const char *name, const struct section *sec)
+{
+	struct search *s = ctx;
+	bool is_plt = strncmp(name, ".plt", 4) == 0;
+
+	if (!sec->executable || !sec->has_data || is_plt != s->want_stubs)
+		return true;
+	/* Chunks overlap, so that no call is cut in two. */
+	for (uint64_t off = 0; off < sec->bytes && !s->found->more; off += CHUNK_BYTES - 8) {
+		uint64_t left = sec->bytes - off;
+		size_t want = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+		size_t n = module_read(binary_module(s->b), sec->file_off + off, s->chunk, want);
+
+		search_bytes(s, s->chunk, n, sec->vaddr + off);
+		if (n < CHUNK_BYTES)
+			break;
+	}
+	return true;
+}
+
+int find_callers(const struct callers_input *in, struct callers *ret)
+{
+	struct module *m = binary_module(in->binary);
+	AUTO_FREE uint8_t *chunk = malloc(CHUNK_BYTES);
+	struct search s = {.b = in->binary, .found = ret, .chunk = chunk};
+	int r = 0;
+
+	if (!chunk)
+		return -ENOMEM;
+	if (in->vaddr)
+		add_target(&s, in->vaddr);
+	if (in->symbol && in->symbol[0])
+		r = section_got_slots(m, in->symbol, &s.slots);
+	if (r == 0 && s.slots.n) {
+		s.want_stubs = true;
+		section_each(m, search_section, &s);
+		s.want_stubs = false;
+	}
+	if (r == 0 && (s.n_targets || s.slots.n))
+		section_each(m, search_section, &s);
+	vec_free(&s.slots);
+	return r;
+}

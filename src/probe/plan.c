@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/plan.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "code/section.h"
+#include "probe/endpoint_priv.h"
+#include "probe/usdt.h"
+
+enum { MODULES_MAX = 512, NOTES_BYTES_MAX = 4 << 20, CODE_MAX = 64 << 10 };
+
+/* What the resolver's callbacks work on. */
+struct lookup {
+	const struct resolved *function;
+	const char *usdt_arguments; /* NULL: a function */
+};
+
+static int lookup_global(void *ctx, const char *name, struct place *ret, struct errmsg *why)
+{
+	const struct lookup *l = ctx;
+	struct binary *b = l->function->binary;
+	struct symtab_list list = {0};
+	uint64_t vaddr = 0;
+	int r = 0;
+
+	if (!section_find_object(binary_module(b), name, &vaddr)) {
+		struct symtab *st = binary_symtab(b);
+
+		r = st ? symtab_find_name(st, name, &list) : -ENOMEM;
+		if (r == 0 && list.n == 0)
+			r = errmsg_set(why, -ENOENT, "no symbol '%.80s' in %.120s", name,
+				       module_path(binary_module(b)));
+		else if (r == 0)
+			vaddr = list.at[0].vaddr;
+		vec_free(&list);
+	}
+	if (r == 0)
+		*ret = (struct place){.kind = PLACE_GLOBAL,
+				      .size = 8,
+				      .offset = (int64_t)(vaddr - l->function->vaddr)};
+	return r;
+}
+
+static int lookup_argument(void *ctx, unsigned int number, struct place *ret, struct errmsg *why)
+{
+	const struct lookup *l = ctx;
+	int r = parse_usdt_argument(l->usdt_arguments, number, ret);
+
+	if (r == -ENOENT)
+		return errmsg_set(why, -EINVAL, "this USDT probe has %u arguments",
+				  usdt_n_arguments(l->usdt_arguments));
+	if (r < 0)
+		return errmsg_set(
+			why, r,
+			"argument %u of this USDT probe is in a form that is not read: %.80s",
+			number, l->usdt_arguments);
+	return 0;
+}
+
+static void make_resolver(struct lookup *l, struct expression_resolver *ret)
+{
+	*ret = (struct expression_resolver){.ctx = l, .global = lookup_global};
+	if (l->usdt_arguments)
+		ret->argument = lookup_argument;
+}
+
+unsigned int plan_runtimes(const struct resolve_input *in)
+{
+	struct resolve_module mods[MODULES_MAX];
+	size_t n = resolve_modules(in, NULL, mods, MODULES_MAX);
+	unsigned int runtimes = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *path = module_path(mods[i].module);
+		struct binary *b;
+
+		/* The C library and libgcc provide all of these; what counts is who uses them. */
+		if (strstr(path, "/libc.so") || strstr(path, "/libpthread") ||
+		    strstr(path, "/ld-linux") || strstr(path, "/libgcc_s"))
+			continue;
+		if (binaries_get(in->binaries, mods[i].module, &b) == 0)
+			runtimes |= binary_runtimes(b);
+	}
+	return runtimes;
+}
+
+const char *plan_uretprobe_danger(unsigned int runtimes)
+{
+	if (runtimes & BINARY_GO)
+		return "it is a Go program";
+	if (runtimes & BINARY_RUST)
+		return "it holds Rust code that may panic";
+	if (runtimes & BINARY_CXX)
+		return "it holds C++ code that may throw exceptions";
+	if (runtimes & BINARY_UNWINDS)
+		return "it can unwind its stack";
+	if (runtimes & BINARY_CONTEXT)
+		return "it switches stacks (swapcontext)";
+	if (runtimes & BINARY_CANCEL)
+		return "it ends threads by pthread_exit or pthread_cancel";
+	return NULL;
+}
+
+static int choose_leave(const struct endpoint *ep, const struct plan_options *o,
+			const struct resolved *f, enum leave_method *ret, struct errmsg *e)
+{
+	enum leave_method leave = endpoint_leave(ep);
+	const char *danger = plan_uretprobe_danger(o->runtimes);
+
+	if (binary_runtimes(f->binary) & BINARY_GO)
+		return errmsg_set(
+			e, -EOPNOTSUPP,
+			"endpoint '%s': %s is a Go program: its stacks move and its calls cannot be timed safely; not supported",
+			endpoint_text(ep), module_path(binary_module(f->binary)));
+	if (leave == LEAVE_AUTO)
+		leave = o->leave;
+	if (leave == LEAVE_AUTO || leave == LEAVE_END)
+		leave = endpoint_end(ep) ? LEAVE_END : LEAVE_RETSITE;
+	if (leave == LEAVE_RET)
+		return errmsg_set(
+			e, -EOPNOTSUPP,
+			"endpoint '%s': leave method 'ret' is not supported: use retsite (the default)",
+			endpoint_text(ep));
+	if (leave == LEAVE_URETPROBE && danger && !o->force)
+		return errmsg_set(
+			e, -EPERM,
+			"endpoint '%s': a uretprobe could kill this process: %s; use --leave retsite (the default), or --force if you are sure",
+			endpoint_text(ep), danger);
+	*ret = leave;
+	return 0;
+}
+
+static int choose_site(struct plan_target *t, uint32_t keep, const struct plan_options *o,
+		       const struct endpoint *ep, struct errmsg *e)
+{
+	struct resolved *f = &t->function;
+	uint64_t want = f->bytes && f->bytes < CODE_MAX ? f->bytes : CODE_MAX;
+	AUTO_FREE uint8_t *code = malloc(want);
+	struct site_function fn = {.code = code, .vaddr = f->vaddr, .function_bytes = f->bytes};
+	enum site_result r;
+
+	if (!code)
+		return -ENOMEM;
+	if (f->bytes == 0)
+		want = 512;
+	fn.code_bytes = module_read_code(binary_module(f->binary), f->vaddr, code, want);
+	r = site_choose_entry(&fn, keep, &o->rules, &t->places[0].site);
+	if (r != SITE_OK)
+		return errmsg_set(e, -EOPNOTSUPP,
+				  "endpoint '%s': no probe can be placed at %s (0x%" PRIx64 "): %s",
+				  endpoint_text(ep), f->name, f->vaddr,
+				  r == SITE_E_DECODE
+					  ? "the bytes there are no instructions"
+					  : "the kernel accepts none of its first instructions");
+	t->places[0].vaddr = f->vaddr;
+	t->n = 1;
+	return 0;
+}
+
+static bool add_usdt_place(struct plan_target *t, struct module *m, const struct usdt_note *note,
+			   const struct section *base)
+{
+	uint64_t shift = note->base && base->vaddr ? base->vaddr - note->base : 0;
+	struct plan_place place = {.vaddr = note->vaddr + shift};
+
+	if (t->n == PLAN_PLACES_MAX)
+		return false;
+	place.site = (struct site){.vaddr = place.vaddr, .cheap = true};
+	if (note->semaphore &&
+	    !module_offset_of_vaddr(m, note->semaphore + shift, &place.semaphore_off))
+		return false;
+	t->places[t->n++] = place;
+	return true;
+}
+
+/* All places of a USDT probe in one module; ret_arguments (owned by the caller): of the first. */
+static int find_usdt(struct binary *b, const struct endpoint_target *target, struct plan_target *t,
+		     char **ret_arguments)
+{
+	struct module *m = binary_module(b);
+	AUTO_FREE uint8_t *data = NULL;
+	AUTO_FREE char *arguments = NULL;
+	struct section base = {0};
+	struct usdt_note note;
+	size_t bytes, off = 0;
+	int r = read_section(m, ".note.stapsdt", NOTES_BYTES_MAX, &data, &bytes);
+
+	if (r < 0)
+		return r == -ENOMEM ? r : -ENOENT;
+	section_find(m, ".stapsdt.base", &base);
+	while (parse_usdt_note(data, bytes, &off, &note)) {
+		if (strcmp(note.provider, target->provider) != 0 ||
+		    strcmp(note.name, target->name) != 0)
+			continue;
+		if (!arguments)
+			arguments = strdup(note.arguments);
+		if (!arguments)
+			return -ENOMEM;
+		/* Places whose arguments lie elsewhere need another program: they are left out. */
+		if (strcmp(arguments, note.arguments) == 0)
+			add_usdt_place(t, m, &note, &base);
+	}
+	if (t->n == 0)
+		return -ENOENT;
+	*ret_arguments = TAKE_PTR(arguments);
+	return 0;
+}
+
+static int resolve_usdt(const struct resolve_input *in, const struct endpoint *ep,
+			const struct endpoint_target *target, struct plan_target *t,
+			char **ret_arguments, struct errmsg *e)
+{
+	struct resolve_module mods[MODULES_MAX];
+	size_t n = resolve_modules(in, target->binary, mods, MODULES_MAX);
+
+	for (size_t i = 0; i < n; i++) {
+		struct binary *b;
+		int r = binaries_get(in->binaries, mods[i].module, &b);
+
+		r = r < 0 ? r : find_usdt(b, target, t, ret_arguments);
+		if (r == -ENOENT)
+			continue;
+		if (r < 0)
+			return r;
+		t->function = (struct resolved){
+			.binary = b, .bias = mods[i].bias, .vaddr = t->places[0].vaddr};
+		snprintf(t->function.name, sizeof(t->function.name), "%s:%s", target->provider,
+			 target->name);
+		return 0;
+	}
+	return errmsg_set(
+		e, -ENOENT,
+		"endpoint '%s': process %d has no USDT probe %s:%s (spanprof probes -p %d lists those it has)",
+		endpoint_text(ep), in->pid, target->provider, target->name, in->pid);
+}
+
+static int resolve_target(const struct resolve_input *in, const struct endpoint *ep,
+			  const struct endpoint_target *target, struct plan_target *t,
+			  char **ret_arguments, struct errmsg *e)
+{
+	if (target->kind == ENDPOINT_USDT)
+		return resolve_usdt(in, ep, target, t, ret_arguments, e);
+	return resolve_function(in, target, &t->function, e);
+}
+
+static void warn(struct plan *p, const char *a, const char *b)
+{
+	size_t n = strlen(p->warning);
+
+	snprintf(p->warning + n, sizeof(p->warning) - n, "%s%s%s", n ? "; " : "", a, b);
+}
+
+static void note_warnings(struct plan *p, const struct plan_options *o)
+{
+	const char *danger = plan_uretprobe_danger(o->runtimes);
+
+	if (p->entry.function.note[0])
+		warn(p, p->entry.function.note, "");
+	if (!p->entry.places[0].site.cheap)
+		warn(p, p->entry.function.name,
+		     " has no cheap place for a probe: each call pays for single-stepping (about 1 us, on virtual machines up to 12 us)");
+	if (p->leave == LEAVE_URETPROBE && danger)
+		warn(p, "a uretprobe may kill this process: ", danger);
+}
+
+static int compile(const struct endpoint *ep, struct plan *p, const char *entry_arguments,
+		   const char *end_arguments, uint32_t *ret_keep, struct errmsg *e)
+{
+	struct lookup at_entry = {&p->entry.function, entry_arguments};
+	struct lookup at_end = {&p->end.function, end_arguments};
+	struct expression_resolver entry, end;
+	int r;
+
+	make_resolver(&at_entry, &entry);
+	make_resolver(&at_end, &end);
+	r = endpoint_compile(ep, &entry, endpoint_end(ep) ? &end : NULL, &p->wire, ret_keep, e);
+	if (r < 0)
+		return r;
+	for (uint32_t i = 0; i < p->wire.n_leave_ops; i++)
+		p->wants_return_value |= p->wire.leave_ops[i].code == WIRE_OP_REG &&
+					 p->wire.leave_ops[i].arg == WIRE_REG_RAX;
+	return 0;
+}
+
+static int choose_sites(const struct endpoint *ep, const struct plan_options *o, uint32_t keep,
+			struct plan *p, struct errmsg *e)
+{
+	/* The handler must see the return address before a uretprobe replaces it. */
+	bool first_byte = p->leave == LEAVE_URETPROBE;
+	int r = 0;
+
+	if (p->entry.n == 0)
+		r = choose_site(&p->entry, first_byte ? UINT32_MAX : keep, o, ep, e);
+	if (r == 0 && first_byte)
+		p->entry.places[0].site = (struct site){.vaddr = p->entry.function.vaddr,
+							.cheap = p->entry.places[0].site.cheap &&
+								 p->entry.places[0].site.off == 0};
+	/* All argument registers are kept: the end's condition may read any. */
+	if (r == 0 && endpoint_end(ep) && p->end.n == 0)
+		r = choose_site(&p->end, UINT32_MAX, o, ep, e);
+	return r;
+}
+
+int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
+		  const struct plan_options *o, struct plan *p, struct errmsg *e)
+{
+	AUTO_FREE char *entry_arguments = NULL;
+	AUTO_FREE char *end_arguments = NULL;
+	uint32_t keep = 0;
+	int r;
+
+	memset(p, 0, sizeof(*p));
+	r = resolve_target(in, ep, endpoint_target(ep), &p->entry, &entry_arguments, e);
+	if (r == 0 && endpoint_end(ep))
+		r = resolve_target(in, ep, endpoint_end(ep), &p->end, &end_arguments, e);
+	r = r < 0 ? r : choose_leave(ep, o, &p->entry.function, &p->leave, e);
+	r = r < 0 ? r : compile(ep, p, entry_arguments, end_arguments, &keep, e);
+	r = r < 0 ? r : choose_sites(ep, o, keep, p, e);
+	if (r < 0)
+		return r;
+	if (p->leave == LEAVE_URETPROBE)
+		p->wire.flags |= WIRE_EP_F_URETPROBE;
+	p->wire.site_off = p->entry.places[0].site.off;
+	note_warnings(p, o);
+	return 0;
+}

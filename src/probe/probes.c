@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/probes.h"
+
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/vec.h"
+#include "probe/attach.h"
+#include "probe/binary.h"
+#include "probe/callers.h"
+#include "probe/plan.h"
+#include "probe/retsites.h"
+#include "probe/rules.h"
+#include "probe/spot.h"
+
+enum { MODULES_MAX = 512, PRESET_CALLERS_MAX = 64 };
+
+struct slot {
+	struct endpoint *ep; /* owned */
+	bool has_wire;       /* the map's entry is written: programs are fixed from then on */
+	struct wire_endpoint wire;
+};
+
+struct process {
+	pid_t pid;
+	uint32_t as_id;
+	bool forks;
+};
+
+struct probes {
+	struct probe_programs programs;
+	struct probes_options options;
+	char *debug_dirs; /* owned, may be NULL */
+	struct attach_source source;
+	bool has_source;
+	struct site_rules rules;
+	struct binaries *binaries; /* owned */
+	struct retsites *retsites; /* owned */
+	VEC(struct slot) slots;
+	VEC(struct spot *) spots; /* entry, end and uretprobe spots; owned */
+	VEC(struct process) processes;
+	VEC(char *) warnings; /* owned */
+	size_t next_warning;
+};
+
+DEFINE_CLEANUP(struct probes *, probes_free)
+
+int probes_new(struct probes **ret, const struct probe_programs *programs,
+	       const struct probes_options *options)
+{
+	CLEANUP(probes_freep) struct probes *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return -ENOMEM;
+	p->programs = *programs;
+	p->options = *options;
+	if (options->debug_dirs) {
+		p->debug_dirs = strdup(options->debug_dirs);
+		if (!p->debug_dirs)
+			return -ENOMEM;
+		p->options.debug_dirs = p->debug_dirs;
+	}
+	r = binaries_new(&p->binaries, p->options.debug_dirs);
+	if (r < 0)
+		return r;
+	*ret = TAKE_PTR(p);
+	return 0;
+}
+
+struct probes *probes_free(struct probes *p)
+{
+	if (!p)
+		return NULL;
+	/* Entries first: a call whose leave probe is gone would be counted as unknown. */
+	for (size_t i = 0; i < p->spots.n; i++)
+		spot_free(p->spots.at[i]);
+	vec_free(&p->spots);
+	retsites_free(p->retsites);
+	for (size_t i = 0; i < p->slots.n; i++)
+		endpoint_free(p->slots.at[i].ep);
+	vec_free(&p->slots);
+	for (size_t i = 0; i < p->warnings.n; i++)
+		free(p->warnings.at[i]);
+	vec_free(&p->warnings);
+	vec_free(&p->processes);
+	binaries_free(p->binaries);
+	free(p->debug_dirs);
+	free(p);
+	return NULL;
+}
+
+/* What needs the kernel is set up at the first attach, so that errors have somewhere to go. */
+static int open_source(struct probes *p, struct errmsg *e)
+{
+	struct retsites_options o;
+	int r;
+
+	if (p->has_source)
+		return 0;
+	r = attach_source_read(&p->source, e);
+	if (r < 0)
+		return r;
+	rules_measure(&p->source, p->programs.leave_fd, &p->rules);
+	o = (struct retsites_options){.program_fd = p->programs.leave_fd,
+				      .map_fd = p->programs.return_sites_fd,
+				      .source = &p->source,
+				      .rules = p->rules};
+	r = retsites_new(&p->retsites, &o);
+	p->has_source = r == 0;
+	return r;
+}
+
+int probes_add_endpoint(struct probes *p, struct endpoint *take_ep, uint32_t *ret_ep_id)
+{
+	int r;
+
+	if (p->slots.n >= WIRE_EP_MAX)
+		return -ENOSPC;
+	r = vec_push(&p->slots, (struct slot){.ep = take_ep});
+	if (r < 0)
+		return r;
+	*ret_ep_id = (uint32_t)p->slots.n - 1;
+	return 0;
+}
+
+const struct endpoint *probes_endpoint(const struct probes *p, uint32_t ep_id)
+{
+	return ep_id < p->slots.n ? p->slots.at[ep_id].ep : NULL;
+}
+
+static void add_warning(struct probes *p, const char *text)
+{
+	char *copy;
+
+	for (size_t i = 0; i < p->warnings.n; i++)
+		if (strcmp(p->warnings.at[i], text) == 0)
+			return;
+	copy = strdup(text);
+	if (copy && vec_push(&p->warnings, copy) < 0)
+		free(copy);
+}
+
+const char *probes_next_warning(struct probes *p)
+{
+	return p->next_warning < p->warnings.n ? p->warnings.at[p->next_warning++] : NULL;
+}
+
+static struct process *find_process(struct probes *p, pid_t pid)
+{
+	for (size_t i = 0; i < p->processes.n; i++)
+		if (p->processes.at[i].pid == pid)
+			return &p->processes.at[i];
+	return NULL;
+}
+
+static struct spot *find_spot(const struct probes *p, enum wire_probe_kind kind, uint32_t ep_id,
+			      const struct module *m, uint64_t vaddr)
+{
+	for (size_t i = 0; i < p->spots.n; i++) {
+		struct spot *s = p->spots.at[i];
+
+		if (s->kind == kind && s->ep_id == ep_id && s->vaddr == vaddr &&
+		    module_id(s->module) == module_id(m))
+			return s;
+	}
+	return NULL;
+}
+
+static int program_for(const struct probes *p, enum wire_probe_kind kind,
+		       const struct wire_endpoint *wire)
+{
+	switch (kind) {
+	case WIRE_P_END:
+		return p->programs.end_fd;
+	case WIRE_P_URET:
+		return p->programs.uret_fd;
+	default:
+		/* Only names gain from being read where page faults are allowed. */
+		if (wire->n_entry_ops && p->programs.enter_sleepable_fd >= 0)
+			return p->programs.enter_sleepable_fd;
+		return p->programs.enter_fd;
+	}
+}
+
+/* What attach_target needs besides the plan. */
+struct attach_job {
+	uint32_t ep_id;
+	pid_t pid; /* -1: every process */
+	const struct plan *plan;
+};
+
+static int new_spot(struct probes *p, const struct attach_job *job, enum wire_probe_kind kind,
+		    const struct plan_target *t, const struct plan_place *place, struct spot **ret)
+{
+	struct spot *s;
+	int r = spot_new(&s, kind, job->ep_id, binary_module(t->function.binary), place->vaddr);
+
+	if (r < 0)
+		return r;
+	s->site = place->site;
+	if (kind == WIRE_P_URET)
+		s->site = (struct site){.vaddr = place->vaddr};
+	s->semaphore_off = place->semaphore_off;
+	s->leave = job->plan->leave;
+	s->program_fd = program_for(p, kind, &job->plan->wire);
+	if (s->site.off)
+		snprintf(s->name, sizeof(s->name), "%s+0x%x", t->function.name, s->site.off);
+	else
+		snprintf(s->name, sizeof(s->name), "%s", t->function.name);
+	r = vec_push(&p->spots, s);
+	if (r < 0) {
+		spot_free(s);
+		return r;
+	}
+	*ret = s;
+	return 0;
+}
+
+static int attach_target(struct probes *p, const struct attach_job *job, enum wire_probe_kind kind,
+			 const struct plan_target *t, struct errmsg *e)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		struct module *m = binary_module(t->function.binary);
+		struct spot *s = find_spot(p, kind, job->ep_id, m, t->places[i].vaddr);
+		struct errmsg why = {""};
+		int r = 0;
+
+		if (!s)
+			r = new_spot(p, job, kind, t, &t->places[i], &s);
+		if (r < 0)
+			return r;
+		r = spot_attach(s, &p->source, job->pid, &why);
+		if (r < 0 && s->program_fd == p->programs.enter_sleepable_fd &&
+		    p->programs.enter_fd >= 0) {
+			s->program_fd = p->programs.enter_fd;
+			r = spot_attach(s, &p->source, job->pid, &why);
+		}
+		if (r < 0)
+			return errmsg_set(e, r, "endpoint '%s': %s (%s in %s)",
+					  endpoint_text(p->slots.at[job->ep_id].ep), why.text,
+					  s->name, module_path(m));
+	}
+	return 0;
+}
+
+/* Writes the slot's programs once; a second build of the binary may need different ones. */
+static int write_wire(struct probes *p, uint32_t ep_id, const struct plan *plan, struct errmsg *e)
+{
+	struct slot *slot = &p->slots.at[ep_id];
+	struct wire_endpoint wire = plan->wire;
+	int r;
+
+	if (p->options.report_slow)
+		wire.flags |= WIRE_EP_F_REPORT_SLOW;
+	if (slot->has_wire) {
+		wire.site_off = slot->wire.site_off;
+		if (memcmp(&slot->wire, &wire, sizeof(wire)) == 0)
+			return 0;
+		return errmsg_set(
+			e, -EEXIST,
+			"endpoint '%s': %s is another build than the one probed first, and its name is read in another way: profile them in two runs",
+			endpoint_text(slot->ep),
+			module_path(binary_module(plan->entry.function.binary)));
+	}
+	r = bpf_map_update_elem(p->programs.endpoints_fd, &ep_id, &wire, BPF_ANY);
+	if (r < 0)
+		return errmsg_set(e, r, "endpoint '%s': cannot be configured: %s",
+				  endpoint_text(slot->ep), strerror(-r));
+	slot->wire = wire;
+	slot->has_wire = true;
+	return 0;
+}
+
+/* Leave probes after the direct calls found in the process's modules. */
+static void preset_callers(struct probes *p, const struct resolve_input *in,
+			   const struct retsites_scope *scope, const struct resolved *f)
+{
+	struct resolve_module mods[MODULES_MAX];
+	size_t n = resolve_modules(in, NULL, mods, MODULES_MAX);
+	AUTO_FREE struct callers *found = malloc(sizeof(*found));
+
+	for (size_t i = 0; found && i < n; i++) {
+		struct callers_input ci = {.symbol = f->symbol};
+
+		if (binaries_get(in->binaries, mods[i].module, &ci.binary) < 0)
+			continue;
+		if (ci.binary == f->binary)
+			ci.vaddr = f->vaddr;
+		found->n = 0;
+		found->more = false;
+		if (find_callers(&ci, found) < 0)
+			continue;
+		for (size_t k = 0; k < found->n && k < PRESET_CALLERS_MAX; k++)
+			retsites_add(p->retsites, scope, mods[i].module, found->ret_addr[k],
+				     mods[i].bias, NULL);
+	}
+}
+
+static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_input *in,
+		       const struct retsites_scope *scope, const struct plan *plan,
+		       struct errmsg *e)
+{
+	struct attach_job job = {.ep_id = ep_id, .pid = scope->pid, .plan = plan};
+	int r = write_wire(p, ep_id, plan, e);
+
+	if (r < 0)
+		return r;
+	if (plan->wants_return_value)
+		retsites_keep_return_value(p->retsites);
+	if (plan->leave == LEAVE_RETSITE && p->options.preset_callers)
+		preset_callers(p, in, scope, &plan->entry.function);
+	/* What ends calls comes before what begins them. */
+	r = attach_target(p, &job, WIRE_P_END, &plan->end, e);
+	if (r == 0 && plan->leave == LEAVE_URETPROBE)
+		r = attach_target(p, &job, WIRE_P_URET, &plan->entry, e);
+	r = r < 0 ? r : attach_target(p, &job, WIRE_P_ENTER, &plan->entry, e);
+	if (r < 0)
+		return r;
+	if (plan->warning[0])
+		add_warning(p, plan->warning);
+	if (endpoint_target(p->slots.at[ep_id].ep)->kind != ENDPOINT_USDT)
+		endpoint_set_display(p->slots.at[ep_id].ep, plan->entry.function.name);
+	return 0;
+}
+
+/* All endpoints in one process. The first message is kept when nothing could be attached. */
+static int attach_all(struct probes *p, const struct resolve_input *in,
+		      const struct retsites_scope *scope, struct errmsg *e)
+{
+	struct plan_options o = {.leave = p->options.leave,
+				 .force = p->options.force,
+				 .rules = p->rules,
+				 .runtimes = plan_runtimes(in)};
+	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
+	struct errmsg first = {""};
+	size_t n_attached = 0;
+
+	if (!plan)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < p->slots.n; i++) {
+		struct errmsg why = {""};
+		int r = plan_endpoint(in, p->slots.at[i].ep, &o, plan, &why);
+
+		if (r == 0)
+			r = attach_plan(p, i, in, scope, plan, &why);
+		if (r == 0) {
+			n_attached++;
+			continue;
+		}
+		if (r != -ENOENT)
+			return errmsg_set(e, r, "%s", why.text[0] ? why.text : strerror(-r));
+		if (!first.text[0])
+			first = why;
+		if (p->slots.n > 1)
+			add_warning(p, why.text);
+	}
+	if (n_attached || p->slots.n == 0)
+		return 0;
+	return errmsg_set(e, -ENOENT, "%s", first.text);
+}
+
+int probes_add_process(struct probes *p, pid_t pid, uint32_t as_id, struct space *space, bool forks,
+		       struct errmsg *e)
+{
+	struct resolve_input in = {.binaries = p->binaries, .space = space, .pid = pid};
+	struct retsites_scope scope = {.pid = forks ? -1 : pid, .as_id = as_id, .space = space};
+	struct process *known = find_process(p, pid);
+	int r = open_source(p, e);
+
+	if (r < 0)
+		return r;
+	if (known) {
+		known->as_id = as_id;
+		forks |= known->forks;
+		known->forks = forks;
+		scope.pid = forks ? -1 : pid;
+	} else {
+		r = vec_push(&p->processes,
+			     (struct process){.pid = pid, .as_id = as_id, .forks = forks});
+		if (r < 0)
+			return r;
+	}
+	r = space_refresh(space);
+	if (r < 0)
+		return errmsg_set(e, r, "process %d: cannot read its memory map: %s", pid,
+				  strerror(-r));
+	binaries_use_process(p->binaries, pid);
+	r = attach_all(p, &in, &scope, e);
+	if (r < 0) {
+		if (!known)
+			probes_remove_process(p, pid);
+		return r;
+	}
+	return retsites_adopt(p->retsites, &scope, NULL);
+}
+
+void probes_remove_process(struct probes *p, pid_t pid)
+{
+	bool last = true;
+	uint32_t as_id = 0;
+
+	for (size_t i = 0; i < p->processes.n; i++) {
+		if (p->processes.at[i].pid == pid) {
+			as_id = p->processes.at[i].as_id;
+			p->processes.at[i] = p->processes.at[--p->processes.n];
+			break;
+		}
+	}
+	for (size_t i = 0; i < p->processes.n; i++)
+		last &= p->processes.at[i].as_id != as_id;
+	for (size_t i = 0; i < p->spots.n; i++)
+		spot_detach(p->spots.at[i], pid);
+	if (p->retsites && as_id)
+		retsites_forget(p->retsites, pid, as_id, last);
+}
+
+int probes_widen(struct probes *p, pid_t pid, struct errmsg *e)
+{
+	struct process *process = find_process(p, pid);
+	int r = 0;
+
+	if (!process || process->forks)
+		return 0;
+	process->forks = true;
+	for (size_t i = 0; r == 0 && i < p->spots.n; i++) {
+		struct spot *s = p->spots.at[i];
+
+		if (s->kind != WIRE_P_ENTER || !spot_covers(s, pid))
+			continue;
+		r = retsites_widen(p->retsites, s->module, e);
+	}
+	for (size_t i = 0; r == 0 && i < p->spots.n; i++)
+		if (spot_covers(p->spots.at[i], pid))
+			r = spot_widen(p->spots.at[i], &p->source, e);
+	return r;
+}
+
+void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct space *space,
+		       struct counters *counters)
+{
+	struct process *process = find_process(p, (pid_t)site->h.tgid);
+	struct retsites_scope scope = {
+		.pid = (pid_t)site->h.tgid, .as_id = site->as_id, .space = space};
+	const struct space_range *range;
+
+	if (!p->retsites)
+		return;
+	/* A child that was never added is there only because its file is probed as a whole. */
+	if (!process || process->forks)
+		scope.pid = -1;
+	range = space_find(space, site->ret_addr);
+	if (!range || !range->module) {
+		space_refresh(space);
+		range = space_find(space, site->ret_addr);
+	}
+	if (!range || !range->module || range->kind != SPACE_FILE) {
+		counters->v[COUNTER_RETSITE_REFUSED]++;
+		retsites_mark_hopeless(p->retsites, site->as_id, site->ret_addr);
+		return;
+	}
+	retsites_add(p->retsites, &scope, range->module, site->ret_addr - range->bias, range->bias,
+		     counters);
+}
+
+bool probes_info(const struct probes *p, size_t idx, struct probe_info *ret)
+{
+	for (size_t i = 0; i < p->spots.n; i++) {
+		const struct spot *s = p->spots.at[i];
+
+		if (s->kind != WIRE_P_ENTER || idx-- > 0)
+			continue;
+		*ret = (struct probe_info){.ep_id = s->ep_id,
+					   .module = module_path(s->module),
+					   .symbol = s->name,
+					   .site_vaddr = s->site.vaddr,
+					   .dear = !s->site.cheap,
+					   .leave = s->leave};
+		retsites_count(p->retsites, s->module, &ret->n_return_sites, &ret->n_dear_sites);
+		return true;
+	}
+	return false;
+}

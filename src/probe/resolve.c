@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/resolve.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/glob.h"
+#include "probe/insn.h"
+
+enum { MODULES_MAX = 512, MATCHES_SHOWN = 8 };
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* libfoo matches libfoo.so.3, libfoo-2.31.so: the name without its version. */
+static bool is_library_name(const char *wanted, const char *base)
+{
+	size_t n = strlen(wanted);
+
+	return strncmp(wanted, base, n) == 0 && strstr(base, ".so") != NULL &&
+	       (strncmp(base + n, ".so", 3) == 0 || base[n] == '-');
+}
+
+static bool same_file(const char *path, int fd)
+{
+	struct stat a, b;
+
+	return stat(path, &a) == 0 && fstat(fd, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
+}
+
+/* A path, or a program's name in the usual folders, of the process, that leads to the module. */
+static bool leads_to(const struct module *m, pid_t pid, const char *wanted)
+{
+	static const char *const dirs[] = {"/usr/bin",        "/usr/sbin", "/usr/local/bin",
+					   "/usr/local/sbin", "/bin",      "/sbin"};
+	char path[4200];
+
+	if (module_fd(m) < 0)
+		return false;
+	if (strchr(wanted, '/')) {
+		snprintf(path, sizeof(path), "/proc/%d/root%s%s", pid, wanted[0] == '/' ? "" : "/",
+			 wanted);
+		return same_file(path, module_fd(m)) || same_file(wanted, module_fd(m));
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		snprintf(path, sizeof(path), "/proc/%d/root%s/%s", pid, dirs[i], wanted);
+		if (same_file(path, module_fd(m)))
+			return true;
+	}
+	return false;
+}
+
+static bool binary_matches(const struct module *m, pid_t pid, const char *wanted)
+{
+	const char *path = module_path(m);
+	const char *base = base_name(path);
+
+	if (!wanted)
+		return true;
+	if (strcmp(wanted, path) == 0 || strcmp(wanted, base) == 0)
+		return true;
+	if (glob_is_pattern(wanted))
+		return glob_match(wanted, path) || glob_match(wanted, base);
+	return is_library_name(wanted, base) || leads_to(m, pid, wanted);
+}
+
+static bool is_executable(const struct module *m, pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return module_fd(m) >= 0 && same_file(path, module_fd(m));
+}
+
+static bool has_module(const struct resolve_module *list, size_t n, const struct module *m)
+{
+	for (size_t i = 0; i < n; i++)
+		if (module_id(list[i].module) == module_id(m))
+			return true;
+	return false;
+}
+
+size_t resolve_modules(const struct resolve_input *in, const char *binary,
+		       struct resolve_module *ret, size_t max)
+{
+	const struct space_range *ranges;
+	size_t n_ranges = space_ranges(in->space, &ranges);
+	size_t n = 0;
+
+	for (size_t i = 0; i < n_ranges && n < max; i++) {
+		const struct space_range *r;
+
+		if (ranges[i].kind != SPACE_FILE)
+			continue;
+		r = space_find(in->space, ranges[i].start);
+		n_ranges = space_ranges(in->space, &ranges);
+		if (!r || !r->module || has_module(ret, n, r->module))
+			continue;
+		if (!binary_matches(r->module, in->pid, binary))
+			continue;
+		ret[n++] = (struct resolve_module){.module = r->module, .bias = r->bias};
+	}
+	for (size_t i = 1; i < n; i++) {
+		if (is_executable(ret[i].module, in->pid)) {
+			struct resolve_module exe = ret[i];
+
+			memmove(ret + 1, ret, i * sizeof(*ret));
+			ret[0] = exe;
+			break;
+		}
+	}
+	return n;
+}
+
+/* Symbols of one module that match a glob, one for each address. */
+struct collect {
+	const char *pattern;
+	struct symtab_list *list;
+	int error;
+};
+
+static bool collect_glob(void *ctx, const struct symtab_symbol *sym)
+{
+	struct collect *c = ctx;
+	char shown[SYMTAB_NAME_MAX];
+
+	if (!glob_match(c->pattern, sym->name) &&
+	    !glob_match(c->pattern, symtab_display(sym->name, shown, sizeof(shown))))
+		return true;
+	for (size_t i = 0; i < c->list->n; i++)
+		if (c->list->at[i].vaddr == sym->vaddr)
+			return true;
+	c->error = vec_push(c->list, *sym);
+	return c->error == 0 && c->list->n < 4096;
+}
+
+/* Clones of a function whose own symbol is gone: NAME.isra.0, NAME.constprop.0, ... */
+static bool collect_clone(void *ctx, const struct symtab_symbol *sym)
+{
+	struct collect *c = ctx;
+	size_t n = strlen(c->pattern);
+
+	if (strncmp(sym->name, c->pattern, n) != 0 || sym->name[n] != '.')
+		return true;
+	c->error = vec_push(c->list, *sym);
+	return c->error == 0 && c->list->n < 64;
+}
+
+static int find_in(struct binary *b, const char *name, struct symtab_list *list)
+{
+	struct symtab *st = binary_symtab(b);
+	struct collect c = {.pattern = name, .list = list};
+	int r;
+
+	if (!st)
+		return -ENOMEM;
+	if (glob_is_pattern(name)) {
+		symtab_each(st, collect_glob, &c);
+		if (c.error || list->n)
+			return c.error;
+	}
+	r = symtab_find_name(st, name, list);
+	if (r == 0 && list->n == 0) {
+		symtab_each(st, collect_clone, &c);
+		r = c.error;
+	}
+	return r;
+}
+
+/* Drops the parts that are no functions of their own when something better is there. */
+static void drop_cold(struct symtab_list *list)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < list->n; i++)
+		kept += strstr(list->at[i].name, ".cold") == NULL;
+	if (kept == 0)
+		return;
+	kept = 0;
+	for (size_t i = 0; i < list->n; i++)
+		if (!strstr(list->at[i].name, ".cold"))
+			list->at[kept++] = list->at[i];
+	list->n = kept;
+}
+
+static int too_many(const char *name, const struct binary *b, const struct symtab_list *list,
+		    struct errmsg *e)
+{
+	char text[512] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < list->n && i < MATCHES_SHOWN; i++) {
+		char shown[SYMTAB_NAME_MAX];
+
+		symtab_display(list->at[i].name, shown, sizeof(shown));
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s %.80s (0x%" PRIx64 ")",
+				      i ? "," : "", shown, list->at[i].vaddr);
+		if (n >= sizeof(text))
+			break;
+	}
+	return errmsg_set(
+		e, -EINVAL,
+		"endpoint '%s': %zu functions of %s match:%s%s; name one of them, in quotes with its parameters, mangled, or as FILE:0xOFFSET",
+		name, list->n, base_name(module_path(binary_module(b))), text,
+		list->n > MATCHES_SHOWN ? ", ..." : "");
+}
+
+static int check_symbol(const char *wanted, const struct symtab_symbol *sym, struct resolved *ret,
+			struct errmsg *e)
+{
+	if (sym->type == STT_GNU_IFUNC)
+		return errmsg_set(
+			e, -EINVAL,
+			"endpoint '%s': this symbol is an indirect function: the loader replaces it by one made for this CPU; probe that one (spanprof probes lists them)",
+			wanted);
+	if (strstr(sym->name, ".cold"))
+		return errmsg_set(
+			e, -EINVAL,
+			"endpoint '%s': a .cold part is not a function: it is jumped to, not called, so calls cannot be timed there; probe the function itself",
+			wanted);
+	if (strstr(sym->name, ".part."))
+		snprintf(
+			ret->note, sizeof(ret->note),
+			"%.80s is a part that the compiler split off: calls that do not reach it are not seen",
+			sym->name);
+	else if (strstr(sym->name, ".isra.") || strstr(sym->name, ".constprop."))
+		snprintf(
+			ret->note, sizeof(ret->note),
+			"%.80s is a copy that the compiler made: its arguments may differ from the source, and other copies are not probed",
+			sym->name);
+	return 0;
+}
+
+static int use_symbol(struct binary *b, const struct resolve_module *m,
+		      const struct endpoint_target *t, struct symtab_list *list,
+		      struct resolved *ret, struct errmsg *e)
+{
+	const struct symtab_symbol *sym = &list->at[0];
+	uint64_t start, bytes;
+	int r;
+
+	drop_cold(list);
+	if (list->n > 1)
+		return too_many(t->symbol, b, list, e);
+	*ret = (struct resolved){
+		.binary = b, .bias = m->bias, .vaddr = sym->vaddr, .bytes = sym->size};
+	snprintf(ret->symbol, sizeof(ret->symbol), "%s", sym->name);
+	symtab_display(sym->name, ret->name, sizeof(ret->name));
+	r = check_symbol(t->symbol, sym, ret, e);
+	if (r < 0)
+		return r;
+	if (ret->bytes == 0 && binary_function(b, sym->vaddr, &start, &bytes) &&
+	    start == sym->vaddr)
+		ret->bytes = bytes;
+	return 0;
+}
+
+static void list_near(struct binary *b, const char *name, char *text, size_t max)
+{
+	char near[SYMTAB_NEAREST_MAX][SYMTAB_NAME_MAX];
+	struct symtab *st = binary_symtab(b);
+	size_t n = st ? symtab_nearest(st, name, near, 4) : 0;
+	size_t used = strlen(text);
+
+	for (size_t i = 0; i < n && used < max; i++)
+		used += (size_t)snprintf(text + used, max - used, "%s%.60s", used ? ", " : "",
+					 near[i]);
+}
+
+/* The message when no module has the symbol: elsewhere in the process, or nearest names. */
+static int not_found(const struct resolve_input *in, const struct endpoint_target *t,
+		     const struct resolve_module *mods, size_t n, struct errmsg *e)
+{
+	struct resolve_module all[MODULES_MAX];
+	char near[400] = "";
+	struct binary *b;
+	size_t n_all = t->binary ? resolve_modules(in, NULL, all, MODULES_MAX) : 0;
+
+	if (n == 0)
+		return errmsg_set(
+			e, -ENOENT,
+			"endpoint '%s': process %d has no file '%s' mapped (executable: %s)",
+			t->symbol, in->pid, t->binary ? t->binary : "?",
+			n_all ? module_path(all[0].module) : "unreadable");
+	for (size_t i = 0; i < n_all; i++) {
+		struct symtab_list list = {0};
+
+		if (binaries_get(in->binaries, all[i].module, &b) < 0)
+			continue;
+		find_in(b, t->symbol, &list);
+		if (list.n) {
+			vec_free(&list);
+			return errmsg_set(e, -ENOENT,
+					  "endpoint '%s': not in '%s', but in %s: write '%s:%s'",
+					  t->symbol, t->binary, module_path(all[i].module),
+					  base_name(module_path(all[i].module)), t->symbol);
+		}
+		vec_free(&list);
+	}
+	for (size_t i = 0; i < n && i < 2; i++)
+		if (binaries_get(in->binaries, mods[i].module, &b) == 0)
+			list_near(b, t->symbol, near, sizeof(near));
+	return errmsg_set(
+		e, -ENOENT, "endpoint '%s': no such function in %s%s (process %d)%s%s", t->symbol,
+		module_path(mods[0].module), n > 1 ? " and its libraries" : "", in->pid,
+		near[0] ? "; nearest names: "
+			: "; it has no symbols: give FILE:0xOFFSET or install its debug symbols",
+		near);
+}
+
+static int resolve_symbol(const struct resolve_input *in, const struct endpoint_target *t,
+			  struct resolved *ret, struct errmsg *e)
+{
+	struct resolve_module mods[MODULES_MAX];
+	size_t n = resolve_modules(in, t->binary, mods, MODULES_MAX);
+
+	for (size_t i = 0; i < n; i++) {
+		struct symtab_list list = {0};
+		struct binary *b;
+		int r = binaries_get(in->binaries, mods[i].module, &b);
+
+		r = r < 0 ? r : find_in(b, t->symbol, &list);
+		if (r == 0 && list.n)
+			r = use_symbol(b, &mods[i], t, &list, ret, e);
+		else if (r == 0)
+			r = -ENOENT;
+		vec_free(&list);
+		if (r != -ENOENT)
+			return r;
+	}
+	return not_found(in, t, mods, n, e);
+}
+
+/* True when decoding from the function's start meets vaddr. */
+static bool is_boundary(const struct module *m, uint64_t start, uint64_t vaddr)
+{
+	uint8_t code[4096];
+	struct insn i;
+
+	while (start < vaddr) {
+		size_t n = module_read_code(m, start, code, sizeof(code));
+		size_t off = 0;
+
+		while (off + 16 <= n && start + off < vaddr) {
+			if (decode_insn(code + off, n - off, start + off, &i) < 0)
+				return false;
+			off += i.bytes;
+		}
+		if (off == 0)
+			return false;
+		start += off;
+	}
+	return start == vaddr;
+}
+
+static int resolve_offset(const struct resolve_input *in, const struct endpoint_target *t,
+			  struct resolved *ret, struct errmsg *e)
+{
+	struct resolve_module mod;
+	struct symtab_symbol sym;
+	uint64_t vaddr, start, bytes;
+	struct binary *b;
+	int r;
+
+	if (resolve_modules(in, t->binary, &mod, 1) == 0)
+		return errmsg_set(e, -ENOENT,
+				  "endpoint '%s:%s': process %d has no such file mapped", t->binary,
+				  t->symbol, in->pid);
+	r = binaries_get(in->binaries, mod.module, &b);
+	if (r < 0)
+		return r;
+	if (!module_vaddr_of_offset(mod.module, t->offset, &vaddr) ||
+	    module_read_code(mod.module, vaddr, &(uint8_t){0}, 1) != 1)
+		return errmsg_set(e, -EINVAL,
+				  "endpoint '%s:%s': the offset is not in the code of %s",
+				  t->binary, t->symbol, module_path(mod.module));
+	*ret = (struct resolved){.binary = b, .bias = mod.bias, .vaddr = vaddr};
+	snprintf(ret->name, sizeof(ret->name), "%s+0x%" PRIx64, base_name(module_path(mod.module)),
+		 t->offset);
+	if (!binary_function(b, vaddr, &start, &bytes))
+		return 0;
+	if (start != vaddr)
+		return errmsg_set(
+			e, -EINVAL,
+			"endpoint '%s:%s': the offset is %" PRIu64
+			" bytes inside a function%s; calls can only be timed from its first byte, offset 0x%" PRIx64,
+			t->binary, t->symbol, vaddr - start,
+			is_boundary(mod.module, start, vaddr)
+				? ""
+				: " and in the middle of an instruction",
+			t->offset - (vaddr - start));
+	ret->bytes = bytes;
+	if (symtab_find_addr(binary_symtab(b), vaddr, &sym) && sym.vaddr == vaddr) {
+		snprintf(ret->symbol, sizeof(ret->symbol), "%s", sym.name);
+		symtab_display(sym.name, ret->name, sizeof(ret->name));
+	}
+	return 0;
+}
+
+int resolve_function(const struct resolve_input *in, const struct endpoint_target *t,
+		     struct resolved *ret, struct errmsg *e)
+{
+	if (t->kind == ENDPOINT_OFFSET)
+		return resolve_offset(in, t, ret, e);
+	return resolve_symbol(in, t, ret, e);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/spot.h"
+
+#include <errno.h>
+
+#include "base/cleanup.h"
+
+int spot_new(struct spot **ret, enum wire_probe_kind kind, uint32_t ep_id, struct module *m,
+	     uint64_t vaddr)
+{
+	struct spot *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->kind = kind;
+	s->ep_id = ep_id;
+	s->module = module_ref(m);
+	s->vaddr = vaddr;
+	s->site = (struct site){.vaddr = vaddr};
+	s->program_fd = -1;
+	*ret = s;
+	return 0;
+}
+
+struct spot *spot_free(struct spot *s)
+{
+	if (!s)
+		return NULL;
+	for (size_t i = 0; i < s->links.n; i++)
+		probe_detach(&s->links.at[i].attachment);
+	vec_free(&s->links);
+	module_unref(s->module);
+	free(s);
+	return NULL;
+}
+
+bool spot_covers(const struct spot *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->links.n; i++)
+		if (s->links.at[i].pid == pid || s->links.at[i].pid == -1)
+			return true;
+	return false;
+}
+
+int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, struct errmsg *e)
+{
+	struct attach_point at = {.file_fd = module_fd(s->module),
+				  .semaphore_off = s->semaphore_off,
+				  .retprobe = s->kind == WIRE_P_URET,
+				  .pid = pid,
+				  .program_fd = s->program_fd,
+				  .cookie = WIRE_COOKIE(s->ep_id, s->site.sp_slots, s->site.off)};
+	struct spot_link link = {.pid = pid, .attachment = ATTACHMENT_NONE};
+	int r;
+
+	if (spot_covers(s, pid))
+		return 0;
+	if (!module_offset_of_vaddr(s->module, s->site.vaddr, &at.file_off))
+		return errmsg_set(e, -EINVAL, "address 0x%lx is in no segment of %s",
+				  (unsigned long)s->site.vaddr, module_path(s->module));
+	r = vec_reserve(&s->links, s->links.n + 1);
+	r = r < 0 ? r : probe_attach(source, &at, &link.attachment, e);
+	return r < 0 ? r : vec_push(&s->links, link);
+}
+
+void spot_detach(struct spot *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->links.n; i++) {
+		if (s->links.at[i].pid == pid) {
+			probe_detach(&s->links.at[i].attachment);
+			s->links.at[i] = s->links.at[--s->links.n];
+			return;
+		}
+	}
+}
+
+/*
+ * Leave sites may fire twice for a moment, which changes nothing; entries must not, so their narrow
+ * links go first.
+ */
+int spot_widen(struct spot *s, const struct attach_source *source, struct errmsg *e)
+{
+	struct spot_link wide = {.pid = -1, .attachment = ATTACHMENT_NONE};
+	size_t narrow = s->links.n;
+	int r;
+
+	if (spot_covers(s, -1))
+		return 0;
+	if (s->kind == WIRE_P_ENTER || s->kind == WIRE_P_URET) {
+		while (s->links.n)
+			spot_detach(s, s->links.at[0].pid);
+		return spot_attach(s, source, -1, e);
+	}
+	r = spot_attach(s, source, -1, e);
+	if (r < 0)
+		return r;
+	wide = s->links.at[s->links.n - 1];
+	for (size_t i = 0; i < narrow; i++)
+		probe_detach(&s->links.at[i].attachment);
+	s->links.at[0] = wide;
+	s->links.n = 1;
+	return 0;
+}

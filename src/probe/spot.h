@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * spot.h: one place in one file that is probed, and the links that probe it: one for each process,
+ * or a single one for every process that maps the file.
+ */
+#ifndef SPANPROF_PROBE_SPOT_H
+#define SPANPROF_PROBE_SPOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/errmsg.h"
+#include "base/vec.h"
+#include "bpf/wire.h"
+#include "code/module.h"
+#include "probe/attach.h"
+#include "probe/endpoint.h"
+#include "probe/site.h"
+
+enum { SPOT_NAME_MAX = 288 };
+
+struct spot_link {
+	pid_t pid; /* -1: every process */
+	struct attachment attachment;
+};
+
+struct spot {
+	enum wire_probe_kind kind;
+	uint32_t ep_id;        /* 0 for leave sites: they serve all endpoints */
+	struct module *module; /* owned reference */
+	uint64_t vaddr; /* the function's first byte, or the return address of a leave site */
+	struct site site;
+	uint64_t semaphore_off;
+	enum leave_method leave;  /* entry: how the call's end is seen */
+	int program_fd;           /* borrowed */
+	char name[SPOT_NAME_MAX]; /* for people */
+	VEC(struct spot_link) links;
+};
+
+/* The module is referenced; no links yet. -ENOMEM, or 0. */
+int spot_new(struct spot **ret, enum wire_probe_kind kind, uint32_t ep_id, struct module *m,
+	     uint64_t vaddr);
+struct spot *spot_free(struct spot *s);
+
+/* Nothing to do when the pid (-1: every process) is covered already. */
+int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, struct errmsg *e);
+void spot_detach(struct spot *s, pid_t pid);
+bool spot_covers(const struct spot *s, pid_t pid);
+/* Replaces the links of single processes by one for every process. */
+int spot_widen(struct spot *s, const struct attach_source *source, struct errmsg *e);
+
+#endif

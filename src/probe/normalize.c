@@ -89,11 +89,27 @@ static void put_blank(struct out *o)
 		put(o, ' ');
 }
 
-/* A literal: "?" unless it continues a list "?, " of such, which then stays one "?". */
-static void put_literal(struct out *o)
+/* A sign belongs to the number when no operand comes before it. */
+static void drop_sign(struct out *o)
 {
 	size_t n = o->n;
 
+	if (!n || (o->at[n - 1] != '-' && o->at[n - 1] != '+'))
+		return;
+	n--;
+	while (n && o->at[n - 1] == ' ')
+		n--;
+	if (n == 0 || strchr("(,=<>", o->at[n - 1]))
+		o->n--;
+}
+
+/* A literal: "?" unless it continues a list "?, " of such, which then stays one "?". */
+static void put_literal(struct out *o)
+{
+	size_t n;
+
+	drop_sign(o);
+	n = o->n;
 	while (n && o->at[n - 1] == ' ')
 		n--;
 	if (n && o->at[n - 1] == ',') {
@@ -105,11 +121,6 @@ static void put_literal(struct out *o)
 			return;
 		}
 	}
-	/* A sign belongs to the number when no operand comes before it. */
-	n = o->n;
-	if (n >= 2 && (o->at[n - 1] == '-' || o->at[n - 1] == '+') &&
-	    strchr("(,=<> ", o->at[n - 2]) && o->at[n - 2] != ' ')
-		o->n--;
 	put(o, '?');
 }
 

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_site.c: sites chosen in the first bytes of real functions and after real calls. */
+#include <string.h>
+
+#include "bpf/wire.h"
+#include "probe/insn.h"
+#include "probe/site.h"
+#include "unit.h"
+
+static const struct site_rules plain = {.long_nops = false};
+static const struct site_rules with_nops = {.long_nops = true};
+
+#define ARGS ((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI))
+
+struct entry_case {
+	const char *what;
+	uint8_t code[40];
+	size_t n;
+	uint32_t keep;
+	bool cheap;
+	uint32_t off;
+	uint32_t sp_slots;
+};
+
+static const struct entry_case entries[] = {
+	{"push %rbp first", {0x55, 0x48, 0x89, 0xe5, 0xc3}, 5, ARGS, true, 0, 0},
+	{"endbr64; push %r15", {0xf3, 0x0f, 0x1e, 0xfa, 0x41, 0x57, 0xc3}, 7, ARGS, true, 4, 0},
+	{"endbr64; sub $24,%rsp; mov %rdi,%rax; call",
+	 {0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x83, 0xec, 0x18, 0x48, 0x89, 0xf8, 0xe8, 0, 0, 0, 0, 0xc3},
+	 17,
+	 ARGS,
+	 true,
+	 11,
+	 3},
+	{"test %edi,%edi; je", {0x85, 0xff, 0x74, 0x05, 0x31, 0xc0, 0xc3}, 7, ARGS, true, 2, 0},
+	{"mov %rsi,%rdi would change what the name reads: stays at the first byte",
+	 {0x48, 0x89, 0xf7, 0xe9, 0, 0, 0, 0x10},
+	 8,
+	 ARGS,
+	 false,
+	 0,
+	 0},
+	{"the same without a name", {0x48, 0x89, 0xf7, 0xe9, 0, 0, 0, 0x10}, 8, 0, true, 3, 0},
+	{"a store through %rdi could change what the name reads",
+	 {0xc7, 0x07, 1, 0, 0, 0, 0xeb, 0x00, 0xc3},
+	 9,
+	 ARGS,
+	 false,
+	 0,
+	 0},
+	{"mov; ret has no cheap instruction", {0x48, 0x89, 0xf8, 0xc3, 0x55}, 5, 0, false, 0, 0},
+	{"a loop jumps to the second instruction: the block ends there",
+	 {0x48, 0x31, 0xc0, 0x48, 0xff, 0xc0, 0x75, 0xfb, 0xc3},
+	 9,
+	 0,
+	 false,
+	 0,
+	 0},
+	{"and $-64,%rsp: SP is not known behind it",
+	 {0x48, 0x83, 0xe4, 0xc0, 0x55, 0xc3},
+	 6,
+	 0,
+	 false,
+	 0,
+	 0},
+	{"5-byte nop without the kernel's help", {0x0f, 0x1f, 0x44, 0, 0, 0xc3}, 6, 0, false, 0, 0},
+};
+
+static void entry_sites(void **state)
+{
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		const struct entry_case *c = &entries[i];
+		struct site_function f = {.code = c->code,
+					  .code_bytes = c->n,
+					  .vaddr = 0x1000,
+					  .function_bytes = c->n};
+		struct site s = {0};
+
+		if (site_choose_entry(&f, c->keep, &plain, &s) != SITE_OK || s.cheap != c->cheap ||
+		    s.off != c->off || s.sp_slots != c->sp_slots)
+			fail_msg("%s: cheap %d off %u slots %u", c->what, s.cheap, s.off,
+				 s.sp_slots);
+		assert_int_equal(s.vaddr, 0x1000 + s.off);
+	}
+}
+
+static void long_nops_are_cheap_where_emulated(void **state)
+{
+	const uint8_t code[] = {0x0f, 0x1f, 0x44, 0, 0, 0xc3};
+	struct site_function f = {.code = code, .code_bytes = sizeof(code), .vaddr = 0x1000};
+	struct site s;
+
+	assert_int_equal(site_choose_entry(&f, 0, &with_nops, &s), SITE_OK);
+	assert_true(s.cheap);
+}
+
+static void no_instruction_no_site(void **state)
+{
+	const uint8_t code[] = {0x06, 0x06};
+	struct site_function f = {.code = code, .code_bytes = sizeof(code), .vaddr = 0x1000};
+	struct site s;
+
+	assert_int_equal(site_choose_entry(&f, 0, &plain, &s), SITE_E_DECODE);
+}
+
+struct return_case {
+	const char *what;
+	uint8_t code[40];
+	size_t before;
+	size_t n;
+	uint32_t keep;
+	enum site_result result;
+	bool cheap;
+	uint32_t off;
+};
+
+static const struct return_case returns[] = {
+	{"call; test %eax,%eax; jne",
+	 {0xe8, 0, 0, 0, 0, 0x85, 0xc0, 0x75, 0x10},
+	 5,
+	 9,
+	 0,
+	 SITE_OK,
+	 true,
+	 2},
+	{"call; mov; jmp",
+	 {0xe8, 0, 0, 0, 0, 0x48, 0x89, 0xc3, 0xeb, 0x10},
+	 5,
+	 10,
+	 0,
+	 SITE_OK,
+	 true,
+	 3},
+	{"call; call", {0xe8, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0}, 5, 10, 0, SITE_OK, true, 0},
+	{"indirect call; add $16,%rsp; jmp",
+	 {0xff, 0xd0, 0x48, 0x83, 0xc4, 0x10, 0xeb, 0},
+	 2,
+	 8,
+	 0,
+	 SITE_OK,
+	 true,
+	 4},
+	{"call; add $8,%rsp; ret is dear",
+	 {0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 8, 0xc3},
+	 5,
+	 10,
+	 0,
+	 SITE_OK,
+	 false,
+	 0},
+	{"call; sub $8,%rsp; jmp: SP goes down first",
+	 {0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xec, 8, 0xeb, 0},
+	 5,
+	 11,
+	 0,
+	 SITE_OK,
+	 false,
+	 0},
+	{"call; push is a site", {0xe8, 0, 0, 0, 0, 0x50, 0xc3}, 5, 7, 0, SITE_OK, true, 0},
+	{"call; syscall may wait: no site behind it",
+	 {0xe8, 0, 0, 0, 0, 0x0f, 0x05, 0xeb, 0},
+	 5,
+	 9,
+	 0,
+	 SITE_OK,
+	 false,
+	 0},
+	{"call; xor %eax,%eax; jmp with the return value wanted",
+	 {0xe8, 0, 0, 0, 0, 0x31, 0xc0, 0xeb, 0},
+	 5,
+	 9,
+	 1U << WIRE_REG_RAX,
+	 SITE_OK,
+	 false,
+	 0},
+	{"no call ends here",
+	 {0x90, 0x90, 0x90, 0x90, 0x90, 0xeb, 0},
+	 5,
+	 7,
+	 0,
+	 SITE_E_NOT_A_CALL,
+	 false,
+	 0},
+	{"call; lock add: refused, jmp behind it",
+	 {0xe8, 0, 0, 0, 0, 0xf0, 0x48, 0x01, 0x03, 0xeb, 0},
+	 5,
+	 11,
+	 0,
+	 SITE_OK,
+	 true,
+	 4},
+	{"call; lock add; ret",
+	 {0xe8, 0, 0, 0, 0, 0xf0, 0x48, 0x01, 0x03, 0xc3},
+	 5,
+	 10,
+	 0,
+	 SITE_OK,
+	 false,
+	 4},
+};
+
+static void return_sites(void **state)
+{
+	for (size_t i = 0; i < sizeof(returns) / sizeof(returns[0]); i++) {
+		const struct return_case *c = &returns[i];
+		struct site_return at = {
+			.code = c->code, .code_bytes = c->n, .before = c->before, .vaddr = 0x2000};
+		struct site s = {0};
+
+		if (site_choose_return(&at, c->keep, &plain, &s) != c->result ||
+		    (c->result == SITE_OK && (s.cheap != c->cheap || s.off != c->off)))
+			fail_msg("%s: cheap %d off %u", c->what, s.cheap, s.off);
+	}
+}
+
+static void instructions(void **state)
+{
+	const uint8_t je[] = {0x0f, 0x84, 0x10, 0, 0, 0};
+	const uint8_t plt[] = {0xff, 0x25, 0x34, 0x12, 0, 0};
+	const uint8_t notrack[] = {0x3e, 0xff, 0xe0};
+	const uint8_t call16[] = {0x66, 0xe8, 0, 0, 0, 0};
+	const uint8_t loop[] = {0xe2, 0xfe};
+	struct insn i;
+
+	assert_int_equal(decode_insn(je, sizeof(je), 0x1000, &i), 0);
+	assert_true(i.cheap && i.target_known);
+	assert_int_equal(i.target, 0x1016);
+	assert_int_equal(decode_insn(plt, sizeof(plt), 0x1000, &i), 0);
+	assert_int_equal(i.flow, INSN_JMP_INDIRECT);
+	assert_int_equal(i.target, 0x1006 + 0x1234);
+	assert_int_equal(decode_insn(notrack, sizeof(notrack), 0, &i), 0);
+	assert_true(i.refused);
+	assert_int_equal(decode_insn(call16, sizeof(call16), 0, &i), 0);
+	assert_false(i.cheap);
+	assert_int_equal(decode_insn(loop, sizeof(loop), 0, &i), 0);
+	assert_false(i.cheap);
+	assert_true(decode_insn(je, 3, 0, &i) < 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(entry_sites),
+		cmocka_unit_test(long_nops_are_cheap_where_emulated),
+		cmocka_unit_test(no_instruction_no_site),
+		cmocka_unit_test(return_sites),
+		cmocka_unit_test(instructions),
+	};
+
+	return cmocka_run_group_tests_name("site", tests, NULL, NULL);
+}

@@ -6,15 +6,15 @@
 #ifndef SPANPROF_EXPORT_EXPORT_H
 #define SPANPROF_EXPORT_EXPORT_H
 
-#include "base/errmsg.h"
-#include "model/profile.h"
-
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/errmsg.h"
+#include "model/profile.h"
+
 struct export_options {
-	unsigned int columns; /* text: terminal width, 0: no cutting */
-	unsigned int rows;    /* text: at most this many tree lines an endpoint, 0: no cutting */
+	unsigned int columns;   /* text: terminal width, 0: no cutting */
+	unsigned int rows;      /* text: at most this many tree lines an endpoint, 0: no cutting */
 	unsigned int n_slowest; /* text: spans listed, default 5 */
 	bool color;
 	bool verbose; /* text: all counters, by line */

@@ -131,9 +131,9 @@ void sample_wall(struct profile *p, uint32_t stack, enum sample_kind kind, int s
 		.span = p->spans.n - 1,
 		.stack = stack,
 		.kind = kind,
-		.count = stop != STACK_STOP_NONE,
+		.count = stop != STACK_STOP_NONE && kind != SAMPLE_RUNQ,
 		.syscall_nr = syscall_nr,
-		.seq = stop == STACK_STOP_NONE ? UINT32_MAX : span->n_kept,
+		.seq = span->n_kept,
 		.wall_ns = wall_us * 1000,
 		.start_ns = span->end_ns,
 		.end_ns = span->end_ns + wall_us * 1000,
@@ -141,6 +141,8 @@ void sample_wall(struct profile *p, uint32_t stack, enum sample_kind kind, int s
 	uint64_t *split[] = {&span->oncpu_ns, &span->runq_ns, &span->blocked_ns};
 	int r;
 
+	if (!s.count)
+		s.seq = UINT32_MAX;
 	if (kind == SAMPLE_BLOCKED)
 		s.cause = block_cause_of(syscall_nr, 1, 0);
 	r = vec_push(&p->samples, s);
@@ -150,7 +152,7 @@ void sample_wall(struct profile *p, uint32_t stack, enum sample_kind kind, int s
 	span->n_samples++;
 	span->n_due += s.count;
 	span->n_kept += s.count;
-	if (stop != STACK_STOP_NONE && stop != STACK_STOP_ENDPOINT)
+	if (s.count && stop != STACK_STOP_ENDPOINT)
 		span->n_incomplete++;
 }
 

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * folded.c: one line per distinct stack, root first, frames joined by ';', then the wall time in
+ * whole microseconds: the input of flame graph tools.
+ *
+ *   GET:/orders;handle_request;lock_order;pthread_mutex_lock;[blocked: lock] 300100
+ *
+ * The first frame is the span's endpoint name, so that several endpoints fit into one file; the
+ * last one says why the thread did not run, when it did not. Kernel frames end in "_[k]", inlined
+ * ones in "_[i]", as the tools expect; a ';' in a name becomes ':'. Rounding is carried from line
+ * to line: the sum of the file is off by at most the number of lines that are under a microsecond.
+ * Completeness and losses are in lines that begin with '#', which the tools skip.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+#include "export/escape.h"
+#include "export/formats.h"
+#include "export/path.h"
+#include "export/summary.h"
+
+enum { TEXT_MAX_BYTES = 512 << 20 };
+
+struct folded {
+	struct paths paths;
+	struct strpool *lines; /* owned; distinct stacks, ids from 1 on */
+	VEC(uint64_t) wall_ns; /* by id of the line */
+	char *buf;             /* owned: the line under construction */
+	size_t buf_bytes;
+	FILE *line; /* owned: writes to buf */
+};
+
+static void folded_deinit(struct folded *f)
+{
+	paths_deinit(&f->paths);
+	strpool_free(f->lines);
+	vec_free(&f->wall_ns);
+	if (f->line)
+		fclose(f->line);
+	free(f->buf);
+}
+
+static int folded_init(struct folded *f, const struct profile *p)
+{
+	int r = paths_init(&f->paths, p);
+
+	if (!r)
+		r = strpool_new(&f->lines, TEXT_MAX_BYTES);
+	if (!r)
+		r = vec_push(&f->wall_ns, 0);
+	if (r)
+		return r;
+	f->line = open_memstream(&f->buf, &f->buf_bytes);
+	return f->line ? 0 : -ENOMEM;
+}
+
+static void put_frame(FILE *out, const char *name, const char *suffix)
+{
+	struct escape_unit u;
+	size_t n = 0;
+
+	if (!*name)
+		name = "[unnamed]";
+	while (escape_next(&name, &u) && n < ESCAPE_MAX_BYTES) {
+		if (u.bytes == 1 && u.text[0] == ';')
+			u.text[0] = ':';
+		fwrite(u.text, 1, u.bytes, out);
+		n += u.bytes;
+	}
+	fputs(suffix, out);
+}
+
+static int put_sample(struct folded *f, const struct profile *p, const struct profile_sample *s)
+{
+	uint32_t id;
+	int r = paths_of(&f->paths, s);
+
+	if (r)
+		return r;
+	rewind(f->line);
+	put_frame(f->line, strpool_get(p->strings, p->spans.at[s->span].name), "");
+	for (size_t i = 0; i < f->paths.path.n; i++) {
+		const struct path_frame *frame = &f->paths.path.at[i];
+		uint32_t flags = p->frames.at[frame->frame].flags;
+
+		fputc(';', f->line);
+		put_frame(f->line, paths_text(&f->paths, frame),
+			  flags & PROFILE_FRAME_KERNEL    ? "_[k]"
+			  : flags & PROFILE_FRAME_INLINED ? "_[i]"
+							  : "");
+	}
+	if (path_state(s))
+		fprintf(f->line, ";%s", path_state(s));
+	fputc(0, f->line);
+	if (fflush(f->line))
+		return -ENOMEM;
+	r = strpool_add(f->lines, f->buf, &id);
+	if (!r && id == f->wall_ns.n)
+		r = vec_push(&f->wall_ns, 0);
+	if (!r)
+		f->wall_ns.at[id] += s->wall_ns;
+	return r;
+}
+
+static void put_head(const struct profile *p, FILE *out)
+{
+	struct summary s;
+
+	summary_totals(&s, p);
+	fprintf(out,
+		"# spanprof: wall time in us; %" PRIu64 " of %" PRIu64
+		" snapshots kept (completeness %.4f), %" PRIu64 " of them with incomplete stacks\n",
+		s.n_kept, s.n_due, summary_completeness(&s), s.n_incomplete);
+	for (unsigned int i = 0; i < COUNTER_MAX; i++)
+		if (p->counters.v[i] && counter_is_loss(i))
+			fprintf(out, "# lost: %" PRIu64 " %s\n", p->counters.v[i], counter_name(i));
+}
+
+int folded_write(const struct profile *p, const struct export_options *o, FILE *out,
+		 struct errmsg *e)
+{
+	CLEANUP(folded_deinit) struct folded f = {};
+	int64_t carry_ns = 0;
+	int r = folded_init(&f, p);
+
+	for (size_t i = 1; i < p->samples.n && !r; i++)
+		r = put_sample(&f, p, &p->samples.at[i]);
+	if (r)
+		return errmsg_set(e, r, "cannot fold the stacks: %s",
+				  r == -ENOSPC ? "they take more than 512 MiB of text"
+					       : "out of memory");
+	put_head(p, out);
+	for (size_t id = 1; id < f.wall_ns.n; id++) {
+		int64_t exact_ns = f.wall_ns.at[id] + carry_ns;
+		int64_t us = (exact_ns + 500) / 1000;
+
+		if (!f.wall_ns.at[id])
+			continue;
+		if (us < 1)
+			us = 1;
+		carry_ns = exact_ns - us * 1000;
+		fprintf(out, "%s %" PRId64 "\n", strpool_get(f.lines, id), us);
+	}
+	return 0;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * summary.c: the spans of an endpoint ordered, counted and grouped by name.
+ */
+#include "export/summary.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "base/hash.h"
+
+uint64_t summary_span_ns(const struct profile_span *s)
+{
+	return s->end_ns - s->start_ns;
+}
+
+double summary_completeness(const struct summary *s)
+{
+	return s->n_due ? (double)s->n_kept / s->n_due : 1.0;
+}
+
+void summary_deinit(struct summary *s)
+{
+	vec_free(&s->spans);
+	vec_free(&s->names);
+}
+
+static int compare_spans(const void *a, const void *b, void *ctx)
+{
+	const struct profile *p = ctx;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	uint64_t dx = summary_span_ns(&p->spans.at[x]), dy = summary_span_ns(&p->spans.at[y]);
+
+	if (dx != dy)
+		return dx > dy ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct summary_name *x = a, *y = b;
+
+	if (x->max_ns != y->max_ns)
+		return x->max_ns > y->max_ns ? -1 : 1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+static int add_name(struct summary *s, struct hash *index, const struct profile_span *span,
+		    uint64_t threshold_ns)
+{
+	uint64_t *found = hash_get(index, span->name), i = s->names.n;
+	struct summary_name *n;
+	int r;
+
+	if (found) {
+		i = *found;
+	} else {
+		r = vec_push(&s->names, (struct summary_name){.name = span->name});
+		if (!r)
+			r = hash_set(index, span->name, i);
+		if (r)
+			return r;
+	}
+	n = &s->names.at[i];
+	n->n_slow += summary_span_ns(span) > threshold_ns;
+	n->n_profiled += span->n_samples > 0;
+	if (n->max_ns < summary_span_ns(span))
+		n->max_ns = summary_span_ns(span);
+	return 0;
+}
+
+static void add_counts(struct summary *s, const struct profile_span *span)
+{
+	s->n_profiled += span->n_samples > 0;
+	s->n_unfinished += span->end_reason == WIRE_END_TASK_END;
+	s->n_due += span->n_due;
+	s->n_kept += span->n_kept;
+	s->n_incomplete += span->n_incomplete;
+}
+
+int summary_init(struct summary *ret, const struct profile *p, uint32_t endpoint)
+{
+	CLEANUP(summary_deinit) struct summary s = {};
+	CLEANUP(hash_deinit) struct hash index;
+	int r = 0;
+
+	hash_init(&index);
+	for (uint32_t i = 1; i < p->spans.n && !r; i++) {
+		const struct profile_span *span = &p->spans.at[i];
+
+		if (span->endpoint != endpoint)
+			continue;
+		add_counts(&s, span);
+		r = vec_push(&s.spans, i);
+		if (!r)
+			r = add_name(&s, &index, span, p->endpoints.at[endpoint].threshold_ns);
+	}
+	if (r)
+		return r;
+	if (s.spans.n)
+		qsort_r(s.spans.at, s.spans.n, sizeof(*s.spans.at), compare_spans, (void *)p);
+	if (s.names.n)
+		qsort(s.names.at, s.names.n, sizeof(*s.names.at), compare_names);
+	*ret = s;
+	s = (struct summary){};
+	return 0;
+}
+
+void summary_totals(struct summary *ret, const struct profile *p)
+{
+	*ret = (struct summary){};
+	for (size_t i = 1; i < p->spans.n; i++)
+		add_counts(ret, &p->spans.at[i]);
+}

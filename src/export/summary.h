@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* summary.h: what the exporters say of the spans of one endpoint. Pure. */
+#ifndef SPANPROF_EXPORT_SUMMARY_H
+#define SPANPROF_EXPORT_SUMMARY_H
+
+#include "model/profile.h"
+
+struct summary_name {
+	uint32_t name;       /* string */
+	uint64_t n_slow;     /* spans longer than the endpoint's threshold */
+	uint64_t n_profiled; /* spans with samples */
+	uint64_t max_ns;
+};
+
+struct summary {
+	VEC(uint32_t) spans;            /* indexes of spans, longest first */
+	VEC(struct summary_name) names; /* the one with the longest span first */
+	uint64_t n_profiled;
+	uint64_t n_unfinished;
+	uint64_t n_due; /* snapshots, over all spans */
+	uint64_t n_kept;
+	uint64_t n_incomplete;
+};
+
+/* ret is all-zero before. 0 or -ENOMEM. */
+int summary_init(struct summary *ret, const struct profile *p, uint32_t endpoint);
+/* The same over all endpoints; spans and names stay empty. */
+void summary_totals(struct summary *ret, const struct profile *p);
+void summary_deinit(struct summary *s);
+
+/* 1 when none were due. */
+double summary_completeness(const struct summary *s);
+
+uint64_t summary_span_ns(const struct profile_span *s);
+
+#endif

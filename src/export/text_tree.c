@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * text_tree.c: choosing, folding and printing the nodes of a tree.
+ *
+ * First the endpoint's function takes the place of the root and adopts what hung beside it
+ * (synthetic frames, stacks that end early). Then nodes are chosen by total, largest first, a
+ * parent always before its children, until the rows are used up. A line is one chosen node, or a
+ * run of chosen nodes without own time of which each has one chosen child.
+ */
+#include "export/text_tree.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "export/escape.h"
+
+enum {
+	NUMBERS_WIDTH = 10 + 10 + 7 + 2, /* total, self, count, gap */
+	FOLD_MIN = 3,                    /* nodes without own time in a row that are folded */
+	HIDE_BELOW_PERMILLE = 5,
+	NAME_MIN = 16,
+	NAME_ALIGN_MAX = 64,
+	INDENT = 2,
+	GAP = 2,
+	WHERE_MIN = 14,
+};
+
+struct view_line {
+	uint32_t first; /* node; the line stands for the run first..node, mostly one */
+	uint32_t node;
+	unsigned int depth;
+};
+
+struct view {
+	const struct profile *p;
+	struct tree *tree;
+	struct line *line;
+	const char *endpoint_name;
+	uint32_t *frame_modules; /* owned; frame -> module, 0: none */
+	bool *shown;             /* owned; node is chosen */
+	uint32_t root;           /* node that is printed as the root */
+	VEC(struct view_line) lines;
+	VEC(struct view_line) todo; /* of fill_lines */
+	uint32_t n_hidden;
+	uint64_t hidden_ns;
+	unsigned int name_width, where_width;
+};
+
+static void view_deinit(struct view *v)
+{
+	free(v->frame_modules);
+	free(v->shown);
+	vec_free(&v->lines);
+	vec_free(&v->todo);
+}
+
+static struct tree_node *node_at(const struct view *v, uint32_t i)
+{
+	return &v->tree->nodes.at[i];
+}
+
+/* The endpoint's function when complete stacks name exactly one, else 0. */
+static uint32_t endpoint_node(const struct view *v)
+{
+	uint32_t found = 0;
+
+	for (uint32_t c = node_at(v, 0)->first_child; c; c = node_at(v, c)->next_sibling) {
+		const struct tree_node *n = node_at(v, c);
+
+		if (v->p->frames.at[n->frame].flags & PROFILE_FRAME_SYNTHETIC ||
+		    n->incomplete_ns == n->total_ns)
+			continue;
+		if (found)
+			return 0;
+		found = c;
+	}
+	return found;
+}
+
+static void insert_child(struct view *v, uint32_t parent, uint32_t child)
+{
+	uint32_t *link = &node_at(v, parent)->first_child;
+
+	while (*link && node_at(v, *link)->total_ns >= node_at(v, child)->total_ns)
+		link = &node_at(v, *link)->next_sibling;
+	node_at(v, child)->next_sibling = *link;
+	node_at(v, child)->parent = parent;
+	*link = child;
+}
+
+/* Makes the endpoint's function the root of what is printed. */
+static void adopt(struct view *v)
+{
+	uint32_t ep = endpoint_node(v), c, next;
+	struct tree_node *root = node_at(v, 0), *n;
+
+	if (!ep)
+		return;
+	n = node_at(v, ep);
+	n->total_ns = root->total_ns;
+	n->count = root->count;
+	n->incomplete_ns = 0;
+	for (c = root->first_child; c; c = next) {
+		next = node_at(v, c)->next_sibling;
+		if (c != ep)
+			insert_child(v, ep, c);
+	}
+	n->next_sibling = 0;
+	v->root = ep;
+}
+
+static int fill_frame_modules(struct view *v)
+{
+	const struct profile *p = v->p;
+
+	v->frame_modules = calloc(p->frames.n, sizeof(*v->frame_modules));
+	if (!v->frame_modules)
+		return -ENOMEM;
+	for (size_t i = 1; i < p->locations.n; i++) {
+		const struct profile_location *l = &p->locations.at[i];
+
+		for (uint32_t j = 0; j < l->n_frames; j++)
+			v->frame_modules[p->frame_runs.at[l->first_frame + j]] = l->module;
+	}
+	return 0;
+}
+
+/* The only chosen child, or 0 when there are none or several. */
+static uint32_t only_child(const struct view *v, uint32_t node)
+{
+	uint32_t found = 0;
+
+	for (uint32_t c = node_at(v, node)->first_child; c; c = node_at(v, c)->next_sibling) {
+		if (!v->shown[c])
+			continue;
+		if (found)
+			return 0;
+		found = c;
+	}
+	return found;
+}
+
+static bool negligible(const struct view *v, uint64_t ns)
+{
+	return ns < node_at(v, v->root)->total_ns / 1000 * HIDE_BELOW_PERMILLE;
+}
+
+/* The last node of the run without own time that starts here; the node itself when it is short. */
+static uint32_t end_of_run(const struct view *v, uint32_t node)
+{
+	uint32_t end = node, c, n = 0;
+
+	if (node == v->root)
+		return node;
+	for (c = node; c; c = only_child(v, c)) {
+		const struct tree_node *t = node_at(v, c);
+		uint32_t next = only_child(v, c);
+
+		if (!next || !negligible(v, t->self_ns) ||
+		    !negligible(v, t->total_ns - node_at(v, next)->total_ns))
+			break;
+		end = c;
+		n++;
+	}
+	return n >= FOLD_MIN ? end : node;
+}
+
+/* Pushes the chosen children of the node so that the first one is popped first. */
+static int push_children(struct view *v, uint32_t node, unsigned int depth)
+{
+	size_t from = v->todo.n, to;
+	int r = 0;
+
+	for (uint32_t c = node_at(v, node)->first_child; c && !r; c = node_at(v, c)->next_sibling)
+		if (v->shown[c])
+			r = vec_push(&v->todo, (struct view_line){c, c, depth});
+	for (to = v->todo.n; !r && to > from + 1; from++, to--) {
+		struct view_line swap = v->todo.at[from];
+
+		v->todo.at[from] = v->todo.at[to - 1];
+		v->todo.at[to - 1] = swap;
+	}
+	return r;
+}
+
+/* Lays out the chosen nodes, depth first. */
+static int fill_lines(struct view *v)
+{
+	struct view_line next = {v->root, v->root, 0};
+	int r;
+
+	v->lines.n = v->todo.n = 0;
+	for (;;) {
+		next.node = end_of_run(v, next.first);
+		r = vec_push(&v->lines, next);
+		if (!r)
+			r = push_children(v, next.node, next.depth + 1);
+		if (r || !v->todo.n)
+			return r;
+		next = v->todo.at[--v->todo.n];
+	}
+}
+
+/* Largest total first, a parent before its children (they are added after it and never larger). */
+static int compare_totals(const void *a, const void *b, void *ctx)
+{
+	const struct tree_node *nodes = ctx;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	if (nodes[x].total_ns != nodes[y].total_ns)
+		return nodes[x].total_ns > nodes[y].total_ns ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+/* Chooses nodes until `rows` lines are full; what is left is counted. */
+static int choose(struct view *v, unsigned int rows)
+{
+	AUTO_FREE uint32_t *order = calloc(v->tree->nodes.n, sizeof(*order));
+	size_t n = 0, i = 0;
+	int r = 0;
+
+	v->shown = calloc(v->tree->nodes.n, sizeof(*v->shown));
+	if (!order || !v->shown)
+		return -ENOMEM;
+	for (uint32_t k = 1; k < v->tree->nodes.n; k++)
+		if (k != v->root)
+			order[n++] = k;
+	qsort_r(order, n, sizeof(*order), compare_totals, v->tree->nodes.at);
+	v->shown[v->root] = true;
+	/* Folding makes room for more: go on until the lines, not the nodes, are used up. */
+	do {
+		size_t used = v->lines.n ? v->lines.n : 1; /* the root's line */
+		size_t room = !rows ? n : rows > used ? rows - used : 0;
+
+		for (; i < n && room && !negligible(v, node_at(v, order[i])->total_ns); i++, room--)
+			v->shown[order[i]] = true;
+		r = fill_lines(v);
+	} while (!r && rows && v->lines.n < rows && i < n &&
+		 !negligible(v, node_at(v, order[i])->total_ns));
+	for (; i < n; i++) {
+		v->n_hidden++;
+		v->hidden_ns += node_at(v, order[i])->self_ns;
+	}
+	return r;
+}
+
+static uint32_t frame_of(const struct view *v, uint32_t node)
+{
+	return node < v->tree->hot_line.n ? v->tree->hot_line.at[node] : node_at(v, node)->frame;
+}
+
+static const char *name_of(const struct view *v, uint32_t node)
+{
+	uint32_t frame = frame_of(v, node);
+
+	return frame ? strpool_get(v->p->strings, v->p->frames.at[frame].function)
+		     : v->endpoint_name;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+/* "orders.c:88", or the module's name, or "". */
+static const char *where_of(const struct view *v, uint32_t node, char *buf, size_t n)
+{
+	const struct profile_frame *f = &v->p->frames.at[frame_of(v, node)];
+	const char *file = base_name(strpool_get(v->p->strings, f->file));
+	uint32_t module = v->frame_modules[frame_of(v, node)];
+
+	if (f->flags & (PROFILE_FRAME_SYNTHETIC | PROFILE_FRAME_UNKNOWN))
+		return "";
+	if (*file && f->line)
+		snprintf(buf, n, "%s:%" PRIu32, file, f->line);
+	else if (*file)
+		snprintf(buf, n, "%s", file);
+	else
+		snprintf(buf, n, "%s",
+			 base_name(strpool_get(v->p->strings, v->p->modules.at[module].path)));
+	return buf;
+}
+
+struct part {
+	char label[32];
+	uint64_t ns;
+};
+
+static int compare_parts(const void *a, const void *b)
+{
+	const struct part *x = a, *y = b;
+
+	return x->ns < y->ns ? 1 : x->ns > y->ns ? -1 : strcmp(x->label, y->label);
+}
+
+enum { PARTS_MAX = BLOCK_CAUSE_MAX + 2 };
+
+/* The node's own time by what the thread did, largest first. */
+static size_t parts_of(const struct tree_node *t, struct part parts[PARTS_MAX])
+{
+	uint64_t unnamed = t->self_by_kind[SAMPLE_BLOCKED];
+	size_t n = 0;
+
+	for (unsigned int c = BLOCK_NONE + 1; c < BLOCK_CAUSE_MAX; c++) {
+		unnamed -= t->self_by_cause[c];
+		if (!t->self_by_cause[c])
+			continue;
+		snprintf(parts[n].label, sizeof(parts[n].label), "blocked: %s",
+			 block_cause_name(c));
+		parts[n++].ns = t->self_by_cause[c];
+	}
+	if (unnamed)
+		parts[n++] = (struct part){"blocked", unnamed};
+	if (t->self_by_kind[SAMPLE_ONCPU])
+		parts[n++] = (struct part){"on-CPU", t->self_by_kind[SAMPLE_ONCPU]};
+	if (t->self_by_kind[SAMPLE_RUNQ])
+		parts[n++] = (struct part){"run queue", t->self_by_kind[SAMPLE_RUNQ]};
+	qsort(parts, n, sizeof(*parts), compare_parts);
+	return n;
+}
+
+static const char *short_label(const struct part *part)
+{
+	const char *cause = strstr(part->label, ": ");
+
+	return cause ? cause + 2 : part->label;
+}
+
+/*
+ * What the node's own time went into: the state that holds nearly all of it, or the first two.
+ * Returns the style of the first one.
+ */
+static enum line_style state_of(const struct view *v, const struct view_line *vl, char *buf,
+				size_t n)
+{
+	const struct tree_node *t = node_at(v, vl->node);
+	struct part parts[PARTS_MAX];
+	size_t n_parts = negligible(v, t->self_ns) ? 0 : parts_of(t, parts), used = 0;
+
+	buf[0] = 0;
+	if (t->incomplete_ns && vl->node != v->root && t->parent == v->root)
+		used = snprintf(buf, n, "stack incomplete%s", n_parts ? ", " : "");
+	if (!n_parts)
+		return LINE_YELLOW;
+	if (parts[0].ns >= t->self_ns / 20 * 19)
+		snprintf(buf + used, n - used, "%s", parts[0].label);
+	else
+		snprintf(buf + used, n - used, "%s %.1f, %s %.1f", short_label(&parts[0]),
+			 parts[0].ns / 1e6, short_label(&parts[1]), parts[1].ns / 1e6);
+	return parts[0].label[0] == 'b'   ? LINE_RED
+	       : parts[0].label[0] == 'r' ? LINE_YELLOW
+					  : LINE_GREEN;
+}
+
+/* The name, or the names of a folded run: "a > b > c", "a > b > ... > z" when there is no room. */
+static void print_run(struct view *v, const struct view_line *vl)
+{
+	unsigned int room = line_room(v->line), need = 0;
+	bool skipped = false;
+
+	if (vl->first == vl->node) {
+		line_text(v->line, LINE_PLAIN, name_of(v, vl->node));
+		return;
+	}
+	need = escape_width(name_of(v, vl->node), room) + strlen(" > ... > ");
+	for (uint32_t n = vl->first; n != vl->node; n = only_child(v, n)) {
+		unsigned int w = escape_width(name_of(v, n), room);
+
+		if (n != vl->first && (skipped || w + 3 + need > line_room(v->line))) {
+			skipped = true;
+			continue;
+		}
+		line_printf(v->line, LINE_PLAIN, "%s", name_of(v, n));
+		line_text(v->line, LINE_DIM, " > ");
+	}
+	if (skipped)
+		line_text(v->line, LINE_DIM, "... > ");
+	line_text(v->line, LINE_PLAIN, name_of(v, vl->node));
+}
+
+static void print_view_line(struct view *v, const struct view_line *vl)
+{
+	const struct tree_node *t = node_at(v, vl->node);
+	struct line *l = v->line;
+	unsigned int indent = vl->depth * INDENT, max_indent = line_room(l) / 3;
+	enum line_style style;
+	char buf[512];
+
+	snprintf(buf, sizeof(buf), "%.1f", t->total_ns / 1e6);
+	line_right(l, LINE_BOLD, buf, 10);
+	snprintf(buf, sizeof(buf), "%.1f", t->self_ns / 1e6);
+	line_right(l, LINE_PLAIN, buf, 10);
+	snprintf(buf, sizeof(buf), "%" PRIu64, t->count);
+	line_right(l, LINE_DIM, buf, 7);
+	line_pad(l, 2 + (indent < max_indent ? indent : max_indent));
+	if (vl->first != vl->node) {
+		print_run(v, vl);
+		line_end(l);
+		return;
+	}
+	line_cell(l, LINE_PLAIN, name_of(v, vl->node),
+		  NUMBERS_WIDTH + v->name_width > l->used ? NUMBERS_WIDTH + v->name_width - l->used
+							  : NAME_MIN);
+	line_pad(l, 2);
+	line_cell(l, LINE_DIM, where_of(v, vl->node, buf, sizeof(buf)), v->where_width);
+	line_pad(l, 2);
+	style = state_of(v, vl, buf, sizeof(buf));
+	line_text(l, style, buf);
+	line_end(l);
+}
+
+static void widen(unsigned int *width, const char *s, unsigned int indent)
+{
+	unsigned int w = indent + escape_width(s, LINE_UNLIMITED);
+
+	*width = w > *width ? w : *width;
+}
+
+/* Divides the columns right of the numbers between name, place and state; the name yields last. */
+static void fill_widths(struct view *v)
+{
+	unsigned int room = v->line->limit > NUMBERS_WIDTH ? v->line->limit - NUMBERS_WIDTH : 0;
+	unsigned int name = NAME_MIN, where = 0, state = 0, rest;
+	char buf[512];
+
+	for (size_t i = 0; i < v->lines.n; i++) {
+		const struct view_line *vl = &v->lines.at[i];
+
+		if (vl->first != vl->node)
+			continue;
+		widen(&name, name_of(v, vl->node), vl->depth * INDENT);
+		widen(&where, where_of(v, vl->node, buf, sizeof(buf)), 0);
+		state_of(v, vl, buf, sizeof(buf));
+		widen(&state, buf, 0);
+	}
+	if (v->line->limit == LINE_UNLIMITED) {
+		v->name_width = name < NAME_ALIGN_MAX ? name : NAME_ALIGN_MAX;
+		v->where_width = where < NAME_ALIGN_MAX ? where : NAME_ALIGN_MAX;
+		return;
+	}
+	rest = room > 2 * GAP ? room - 2 * GAP : 0;
+	if (name + where + state > rest && state > rest / 3)
+		state = rest / 3;
+	if (name + where + state > rest && where > rest / 4)
+		where = rest / 4 > WHERE_MIN ? rest / 4 : WHERE_MIN;
+	if (name + where + state > rest)
+		name = rest > where + state + NAME_MIN ? rest - where - state : NAME_MIN;
+	v->name_width = name;
+	v->where_width = where;
+}
+
+int text_tree_print(const struct profile *p, struct tree *tree, const char *endpoint_name,
+		    unsigned int rows, struct line *l)
+{
+	CLEANUP(view_deinit)
+	struct view v = {.p = p, .tree = tree, .line = l, .endpoint_name = endpoint_name};
+	int r;
+
+	adopt(&v);
+	r = fill_frame_modules(&v);
+	if (!r)
+		r = choose(&v, rows);
+	if (r)
+		return r;
+	fill_widths(&v);
+	line_text(l, LINE_DIM, "  total ms   self ms  count  frame");
+	line_end(l);
+	for (size_t i = 0; i < v.lines.n; i++)
+		print_view_line(&v, &v.lines.at[i]);
+	if (v.n_hidden) {
+		line_printf(l, LINE_DIM,
+			    "  not shown: %" PRIu32 " frame%s with %.1f ms of self time (%.1f %%)",
+			    v.n_hidden, v.n_hidden == 1 ? "" : "s", v.hidden_ns / 1e6,
+			    100.0 * v.hidden_ns / node_at(&v, v.root)->total_ns);
+		line_end(l);
+	}
+	return 0;
+}

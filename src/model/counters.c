@@ -1,88 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * counters.c: the name of every counter, whether it means lost data, and what to do about it.
- *
- * Names are part of the JSON format and do not change. The help is one line for people.
+ * counters.c: names and meanings of the counters, in the order of enum wire_counter and then of
+ * enum counter. A counter that is added there and not here does not compile.
  */
 #include "model/counters.h"
 
-#include <stddef.h>
-
 #include "base/cleanup.h"
 
-struct counter_row {
+struct counter_text {
 	const char *name;
-	bool loss;
 	const char *help;
+	bool is_loss;
 };
 
-/* clang-format off */
-static const struct counter_row rows[] = {
-	[WIRE_C_RING_FULL_SNAPSHOT] = { "ring_full_snapshot", true, "snapshots not sent because the ring buffer was full; make it larger, or use a longer --period" },
-	[WIRE_C_RING_FULL_PROMOTED] = { "ring_full_promoted", true, "slow spans not profiled because the ring buffer was full; make it larger" },
-	[WIRE_C_RING_FULL_END] = { "ring_full_end", true, "ends of profiled spans not sent because the ring buffer was full; make it larger" },
-	[WIRE_C_RING_FULL_RETSITE] = { "ring_full_retsite", false, "call sites reported late because the ring buffer was full" },
-	[WIRE_C_RING_FULL_PROC] = { "ring_full_proc", true, "forks, execs or exits of processes missed because the ring buffer was full; make it larger" },
-	[WIRE_C_RING_FULL_SLOW] = { "ring_full_slow", true, "slow spans not reported because the ring buffer was full; make it larger" },
-	[WIRE_C_NO_STORAGE] = { "no_storage", true, "calls not seen because the kernel had no memory for a thread's state" },
-	[WIRE_C_STORAGE_BUSY] = { "storage_busy", true, "ticks or switches skipped because a thread's state was in use" },
-	[WIRE_C_NEST_LIMIT] = { "nest_limit", true, "calls not seen because a thread had too many open spans (deep recursion of an endpoint)" },
-	[WIRE_C_NAMED_LIMIT] = { "named_limit", true, "slow spans not profiled because too many outer spans were open on their thread" },
-	[WIRE_C_PARALLEL_LIMIT] = { "parallel_limit", true, "slow spans not profiled because enough others were being profiled; raise --max-parallel" },
-	[WIRE_C_SPAN_LIMIT] = { "span_limit", true, "slow spans not profiled because enough had been profiled; raise --max-samples" },
-	[WIRE_C_WINDOW_FAULT] = { "window_fault", true, "snapshots without a stack because the thread's stack could not be read" },
-	[WIRE_C_WINDOW_TRUNCATED] = { "window_truncated", true, "snapshots with an incomplete stack because it was larger than the window limit" },
-	[WIRE_C_FOREIGN_STACK] = { "foreign_stack", true, "snapshots without a stack because the thread ran on another one (coroutine, signal stack)" },
-	[WIRE_C_NAME_FAULT] = { "name_fault", true, "names with a part that could not be read from the target's memory" },
-	[WIRE_C_NAME_TRUNCATED] = { "name_truncated", false, "names cut because they were longer than the limit" },
-	[WIRE_C_UNWOUND] = { "unwound", false, "spans left by longjmp or an exception instead of a return" },
-	[WIRE_C_LEAVE_UNSEEN] = { "leave_unseen", true, "calls whose end was not seen because their call site was new; each site costs a few calls once" },
-	[WIRE_C_RETSITE_NEW] = { "retsite_new", false, "call sites of endpoints found while running" },
-	[WIRE_C_CONDITION_SKIP] = { "condition_skip", false, "calls left out by the endpoint's condition" },
-	[WIRE_C_NESTED_SKIP] = { "nested_skip", false, "begin calls left out because a span of the endpoint was open" },
-	[WIRE_C_SHORT_WAIT] = { "short_wait", false, "short waits whose time was merged into the next snapshot" },
-	[WIRE_C_WAKE_UNSEEN] = { "wake_unseen", false, "waits whose wake-up was not seen: counted as blocked up to the switch-in" },
-	[WIRE_C_MEMBER_FULL] = { "member_full", true, "processes not followed because the table of processes was full" },
-	[COUNTER_RECORD_MALFORMED] = { "record_malformed", true, "records that could not be read; a bug, or a damaged capture file" },
-	[COUNTER_SPAN_UNKNOWN] = { "span_unknown", true, "snapshots or ends of spans whose begin was lost" },
-	[COUNTER_SPAN_TABLE_FULL] = { "span_table_full", true, "spans dropped because too many were open at once" },
-	[COUNTER_SPAN_SUPERSEDED] = { "span_superseded", true, "spans whose end was lost; closed when a later one was seen on their thread" },
-	[COUNTER_NAME_MISMATCH] = { "name_mismatch", false, "profiled spans left out because their name is not the one asked for" },
-	[COUNTER_SEQ_GAP] = { "seq_gap", true, "snapshots missing from the sequence of their span" },
-	[COUNTER_SNAPSHOT_LIMIT] = { "snapshot_limit", true, "snapshots dropped because their span had reached its memory limit; use a longer --period" },
-	[COUNTER_SPAN_EVICTED] = { "span_evicted", true, "finished spans whose samples were dropped to stay within the memory limit" },
-	[COUNTER_UNWIND_NO_MODULE] = { "unwind_no_module", true, "stacks that end early: code in no mapped file (JIT without frame pointers)" },
-	[COUNTER_UNWIND_NO_CFI] = { "unwind_no_cfi", true, "stacks that end early: code without unwind information and without frame pointers" },
-	[COUNTER_UNWIND_BAD_CFI] = { "unwind_bad_cfi", true, "stacks that end early: unwind information that cannot be evaluated" },
-	[COUNTER_UNWIND_RANGE] = { "unwind_range", true, "stacks that end early: they needed memory outside the copied window" },
-	[COUNTER_UNWIND_DEPTH] = { "unwind_depth", true, "stacks that end early: deeper than the limit" },
-	[COUNTER_UNWIND_PAST] = { "unwind_past", true, "stacks that end early: they passed the endpoint's frame without meeting it" },
-	[COUNTER_UNWIND_FP] = { "unwind_fp", false, "stacks with frames found by frame pointer, for want of unwind information" },
-	[COUNTER_MODULE_UNREADABLE] = { "module_unreadable", true, "mapped files that could not be read: their frames have no names" },
-	[COUNTER_MAPS_UNREADABLE] = { "maps_unreadable", true, "processes that were gone before their mappings could be read" },
-	[COUNTER_CACHE_EVICTED] = { "cache_evicted", false, "unwind rules looked up again because their cache was full" },
-	[COUNTER_STRINGS_FULL] = { "strings_full", true, "names or symbols not kept because the memory for strings was full" },
-	[COUNTER_RETSITE_REFUSED] = { "retsite_refused", true, "call sites where the end of a call cannot be probed" },
-	[COUNTER_RETSITE_DEAR] = { "retsite_dear", false, "call sites whose probe is single-stepped: slower for the target" },
-	[COUNTER_ATTACH_FAILED] = { "attach_failed", true, "probes that the kernel refused" },
-	[COUNTER_CAPTURE_DROPPED] = { "capture_dropped", true, "records not written to the capture file" },
+static const struct counter_text table[] = {
+	{"ring_full_snapshot",
+	 "snapshots not sent because the ring was full: use a larger ring or period", true},
+	{"ring_full_promoted",
+	 "slow spans not profiled because the ring was full: use a larger ring", true},
+	{"ring_full_end", "ends of profiled spans not sent because the ring was full", true},
+	{"ring_full_retsite",
+	 "call sites not reported because the ring was full; they are reported again", false},
+	{"ring_full_proc", "forks, execs or exits not reported because the ring was full", true},
+	{"ring_full_slow", "slow spans not reported because the ring was full", true},
+	{"no_storage", "calls not seen because the kernel had no memory for their thread's state",
+	 true},
+	{"storage_busy", "ticks or switches at which a thread's state could not be had", true},
+	{"nest_limit",
+	 "calls nested deeper on their thread than are told apart: their end is not known", true},
+	{"named_limit", "slow spans not profiled because of too many open spans around them", true},
+	{"parallel_limit",
+	 "slow spans not profiled because as many as allowed were open: --max-parallel", true},
+	{"span_limit",
+	 "slow spans not profiled because as many as allowed have been: --max-samples", false},
+	{"window_fault",
+	 "snapshots without a stack because it could not be read: its pages are swapped out", true},
+	{"window_truncated", "snapshots whose stack was larger than the limit and was cut", true},
+	{"foreign_stack",
+	 "snapshots taken on another stack than their span's: coroutine or signal stack", true},
+	{"name_fault", "parts of names whose memory could not be read", true},
+	{"name_truncated", "names longer than the limit", false},
+	{"unwound", "calls left by longjmp or an exception instead of a return", false},
+	{"leave_unseen",
+	 "calls whose end was not seen because their return site was not known in time", true},
+	{"retsite_new", "call sites reported", false},
+	{"condition_skip", "calls left out by their endpoint's condition", false},
+	{"nested_skip", "calls left out because a span of their endpoint was open", false},
+	{"short_wait", "short waits accounted for with a later one", false},
+	{"wake_unseen", "waits whose wake-up was not seen: counted as blocked to their end", false},
+	{"member_full", "forked or exec'ed processes not followed because the table was full",
+	 true},
+	{"record_malformed", "records that could not be decoded", true},
+	{"span_unknown", "snapshots and ends of spans whose start was lost", true},
+	{"span_table_full", "spans dropped because too many were open", true},
+	{"span_superseded", "open spans whose end was lost, as later ones show", true},
+	{"name_mismatch", "profiled spans left out because their name is not the wanted one",
+	 false},
+	{"seq_gap", "snapshots missing in the sequence of their span", true},
+	{"snapshot_limit", "snapshots dropped because their span had reached its memory limit",
+	 true},
+	{"span_evicted", "finished spans whose samples were dropped at the profile's memory limit",
+	 true},
+	{"unwind_no_module", "stacks that stop at an address in no mapped file", true},
+	{"unwind_no_cfi", "stacks that stop in code without unwind rules and frame pointers", true},
+	{"unwind_bad_cfi", "stacks that stop at an unwind rule that cannot be evaluated", true},
+	{"unwind_range", "stacks that stop because a rule needs memory outside the copied window",
+	 true},
+	{"unwind_depth", "stacks that stop at the depth limit", true},
+	{"unwind_past", "stacks that pass their endpoint's frame without meeting it", true},
+	{"unwind_fp", "stacks with frames found by frame pointer for want of unwind rules", false},
+	{"module_unreadable", "mapped files that could not be opened or are not usable ELF", true},
+	{"maps_unreadable", "processes that were gone before their mappings could be read", true},
+	{"cache_evicted", "unwind rules thrown out of a full cache", false},
+	{"strings_full", "names or symbols not kept because of the limit on string memory", true},
+	{"retsite_refused", "call sites where no leave probe can be placed", true},
+	{"retsite_dear", "leave probes on instructions that the kernel has to single-step", false},
+	{"attach_failed", "probes that the kernel refused", true},
+	{"capture_dropped", "records not written to the capture file", true},
 };
-/* clang-format on */
-_Static_assert(ARRAY_SIZE(rows) == COUNTER_MAX, "rows");
+_Static_assert(ARRAY_SIZE(table) == COUNTER_MAX, "each counter has a name");
 
 const char *counter_name(unsigned int id)
 {
-	return id < COUNTER_MAX ? rows[id].name : NULL;
+	return id < COUNTER_MAX ? table[id].name : NULL;
 }
 
 const char *counter_help(unsigned int id)
 {
-	return id < COUNTER_MAX ? rows[id].help : NULL;
+	return id < COUNTER_MAX ? table[id].help : NULL;
 }
 
 bool counter_is_loss(unsigned int id)
 {
-	return id < COUNTER_MAX && rows[id].loss;
+	return id < COUNTER_MAX && table[id].is_loss;
 }
 
 void counters_add(struct counters *to, const struct counters *from)

@@ -40,6 +40,7 @@ struct space {
 	size_t last;      /* index of the range that was found last */
 	uint64_t refreshed_ns;
 	bool refreshed;
+	uint32_t generation;
 	struct cfi_buf *buf;   /* owned: room for the rule that is being made */
 	uint64_t n_unreadable; /* not yet handed to the caller's counters */
 	uint64_t n_paths_lost;
@@ -258,6 +259,7 @@ static int refresh(struct space *s, bool *ret_changed)
 		return r;
 	}
 	*ret_changed = take_over(&s->ranges, &now);
+	s->generation += *ret_changed;
 	free_ranges(&s->ranges);
 	s->ranges = now;
 	s->last = 0;
@@ -321,6 +323,7 @@ int space_add_range(struct space *s, const struct space_range *r)
 		(s->ranges.n - at) * sizeof(*s->ranges.at));
 	s->ranges.at[at] = copy;
 	s->ranges.n++;
+	s->generation++;
 	return 0;
 }
 
@@ -433,6 +436,11 @@ static struct space_range *find_usable(struct space *s, uint64_t pc)
 const struct space_range *space_find(struct space *s, uint64_t pc)
 {
 	return find_usable(s, pc);
+}
+
+uint32_t space_generation(const struct space *s)
+{
+	return s->generation;
 }
 
 size_t space_ranges(const struct space *s, const struct space_range **ret)

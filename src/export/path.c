@@ -83,6 +83,29 @@ static int push_text(struct paths *ps, const char *text)
 	return vec_push(&ps->path, (struct path_frame){.text = text});
 }
 
+static uint32_t outermost_function(const struct profile *p, uint32_t location)
+{
+	const struct profile_location *l = &p->locations.at[location];
+
+	if (!l->n_frames)
+		return 0;
+	return p->frames.at[p->frame_runs.at[l->first_frame + l->n_frames - 1]].function;
+}
+
+/* The pipeline puts the endpoint's frame under stacks that do not reach it, with the reason. */
+static bool is_rooted(const struct paths *ps, const struct profile_stack *stack, uint32_t endpoint)
+{
+	const struct profile *p = ps->p;
+	uint32_t function;
+
+	if (!stack->n)
+		return false;
+	function = outermost_function(p, p->stack_runs.at[stack->first + stack->n - 1]);
+	if (ps->roots[endpoint])
+		return function == outermost_function(p, ps->roots[endpoint]);
+	return function == p->endpoints.at[endpoint].name;
+}
+
 int paths_of(struct paths *ps, const struct profile_sample *s)
 {
 	const struct profile *p = ps->p;
@@ -91,7 +114,7 @@ int paths_of(struct paths *ps, const struct profile_sample *s)
 	int r = 0;
 
 	ps->path.n = 0;
-	if (stack->stop != STACK_STOP_ENDPOINT) {
+	if (stack->stop != STACK_STOP_ENDPOINT && !is_rooted(ps, stack, endpoint)) {
 		r = ps->roots[endpoint]
 			    ? push_location(ps, ps->roots[endpoint])
 			    : push_text(ps,

@@ -1,7 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
+/* main.c: the command table. */
+#include "app/command.h"
+#include "base/cleanup.h"
 
-int main(void)
+#include <stdio.h>
+#include <string.h>
+
+static const struct command commands[] = {
+	{ "run", "profile the slow calls of running processes and print where their time went",
+	  cmd_run },
+	{ "record", "the same, into a capture file", cmd_record },
+	{ "report", "read a capture file and print or convert it; needs no root", cmd_report },
+};
+
+static void print_help(FILE *out)
 {
-	return 0;
+	fprintf(out, "usage: spanprof COMMAND [OPTIONS]\n\n"
+		     "Finds out where the time of one slow request went, in any native Linux program,\n"
+		     "from outside the process.\n\n"
+		     "commands:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+	fprintf(out, "\n'spanprof COMMAND --help' explains a command and shows examples.\n");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_help(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "version")) {
+		printf("spanprof %s\n", SPANPROF_VERSION);
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].fn(argc - 1, argv + 1);
+	fprintf(stderr, "spanprof: error: there is no command '%s'; see 'spanprof --help'\n",
+		argv[1]);
+	return EXIT_USAGE;
 }

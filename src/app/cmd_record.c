@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "app/command.h"
+#include "app/run_options.h"
+#include "app/session.h"
+#include "base/cleanup.h"
+#include "base/file.h"
+#include "base/log.h"
+
+static const char help[] =
+	"usage: spanprof record TARGET --endpoint SPEC -o FILE [OPTIONS]\n"
+	"\n"
+	"Like 'spanprof run', but writes what was seen to a capture file: the raw snapshots and the list\n"
+	"of mapped files. 'spanprof report FILE' turns it into any format, without root.\n"
+	"\n"
+	"Targets, endpoints and limits are those of 'spanprof run --help'. The capture holds bytes of the\n"
+	"target's stacks: treat it as confidential.\n"
+	"\n"
+	"example:\n"
+	"  spanprof record -p 1234 -e handle_request --for 30s -o slow.capture\n"
+	"  spanprof report slow.capture -o slow.pb.gz\n";
+
+static int record(const struct run_options *o)
+{
+	CLEANUP(file_out_deinit) struct file_out out = {};
+	struct session *s = NULL;
+	struct errmsg e = {};
+	int r, status;
+
+	if (file_out_open(&out, o->outputs.at[0].path, &e)) {
+		log_error("%s", e.text);
+		return EXIT_FAILED;
+	}
+	r = session_new(&s, o, out.stream);
+	if (r)
+		return r;
+	r = session_run(s);
+	status = session_command_status(s);
+	if (!r)
+		log_info("%zu slow calls recorded in '%s'", session_profile(s)->spans.n - 1,
+			 o->outputs.at[0].path);
+	session_free(s);
+	if (!r && file_out_commit(&out, &e)) {
+		log_error("%s", e.text);
+		r = EXIT_FAILED;
+	}
+	return r || status < 0 ? r : status;
+}
+
+int cmd_record(int argc, char **argv)
+{
+	CLEANUP(run_options_deinit) struct run_options o = {};
+	int r = run_options_parse(&o, argc, argv, true);
+
+	if (r)
+		return r;
+	if (o.help) {
+		fputs(help, stdout);
+		return 0;
+	}
+	if (o.verbose)
+		log_set_level(LOG_LEVEL_DEBUG);
+	return record(&o);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "app/command.h"
+#include "app/output.h"
+#include "app/run_options.h"
+#include "app/session.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+
+static const char help[] =
+	"usage: spanprof run TARGET --endpoint SPEC [OPTIONS]\n"
+	"\n"
+	"Attaches to running processes, waits for calls of the endpoint that take longer than\n"
+	"--min-duration, takes snapshots of them, and prints where their time went.\n"
+	"\n"
+	"targets (at least one, or --preset):\n"
+	"  -p, --pid PID[,PID]     a process and the workers that it forks\n"
+	"      --exe PATH          all processes that run this file, now and later\n"
+	"      -- COMMAND [ARGS]   start it, profile it, end with its exit status\n"
+	"\n"
+	"endpoints (docs/endpoints.md has the whole language):\n"
+	"  -e, --endpoint SPEC     'SYMBOL', 'BINARY:SYMBOL' or 'BINARY:0xOFFSET', each with an optional\n"
+	"                          name: 'handle_request(str(arg1))'; may be given several times\n"
+	"      --preset NAME       endpoints of a well-known server; 'spanprof presets' lists them\n"
+	"      --preset-file FILE  more presets\n"
+	"      --normalize sql|path  group names: literals become ?, ids become {id}\n"
+	"      --leave METHOD      how the end of a call is seen: auto (default), retsite, uretprobe\n"
+	"      --force             uretprobe even where it can kill the target\n"
+	"\n"
+	"what is profiled:\n"
+	"      --min-duration T    calls that take longer (default 100ms)\n"
+	"      --period T          between two snapshots (default 10ms, at least 1ms)\n"
+	"      --from-start        keep snapshots from before --min-duration, too\n"
+	"      --max-samples N     end after N profiled calls of each endpoint (default 0: no limit)\n"
+	"      --max-parallel N    profiled at the same time, for each endpoint (default 5, 0: no limit)\n"
+	"      --for T             end after this time (default: Ctrl-C)\n"
+	"      --no-fork           leave out the workers that a process forks\n"
+	"      --no-kernel         leave out kernel frames\n"
+	"      --max-window SIZE   stack bytes of a snapshot (default 16K, at most 64K)\n"
+	"      --ring SIZE         buffer between kernel and spanprof (default 4M)\n"
+	"\n"
+	"output:\n"
+	"  -o, --output FILE       write a file, too; its name says the format (.folded .pb.gz .json .html)\n"
+	"      --format FORMAT     text, folded, pprof, json, html; without -o to standard output\n"
+	"      --debug-dirs DIRS   where separate debug files are (default /usr/lib/debug)\n"
+	"      --debuginfod        ask debuginfod servers for debug files, for at most 10 s\n"
+	"      --no-lines          no file names, line numbers and inlined functions\n"
+	"  -q, --quiet             no text on standard output\n"
+	"  -v, --verbose           all counters\n"
+	"\n"
+	"times: 10ms, 1.5s, 2m; sizes: 64K, 1M. Exit status: 0, 1 when it failed, 2 for wrong usage.\n"
+	"\n"
+	"examples:\n"
+	"  spanprof run -p 1234 --endpoint 'handle_request(str(arg1))' --min-duration 200ms --for 30s\n"
+	"  spanprof run --preset postgres --min-duration 500ms -o slow.pb.gz\n"
+	"  spanprof run -e compute --min-duration 1ms --period 1ms -- ./batch --input data\n";
+
+static int profile(const struct run_options *o, struct outputs *files)
+{
+	struct session *s = NULL;
+	int r, status;
+
+	r = session_new(&s, o, NULL);
+	if (r)
+		return r;
+	r = session_run(s);
+	if (!r)
+		r = outputs_write(files, o, session_profile(s));
+	status = session_command_status(s);
+	session_free(s);
+	return r || status < 0 ? r : status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	CLEANUP(run_options_deinit) struct run_options o = {};
+	CLEANUP(outputs_deinit) struct outputs files = {};
+	int r = run_options_parse(&o, argc, argv, false);
+
+	if (r)
+		return r;
+	if (o.help) {
+		fputs(help, stdout);
+		return 0;
+	}
+	if (o.verbose)
+		log_set_level(LOG_LEVEL_DEBUG);
+	r = outputs_open(&files, &o);
+	return r ? r : profile(&o, &files);
+}

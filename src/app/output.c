@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "app/output.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "app/command.h"
+#include "base/log.h"
+
+int outputs_open(struct outputs *ret, const struct run_options *o)
+{
+	struct errmsg e = {};
+	int r = 0;
+
+	*ret = (struct outputs){};
+	for (size_t i = 0; i < o->outputs.n && !r; i++) {
+		struct file_out f = {};
+
+		r = file_out_open(&f, o->outputs.at[i].path, &e);
+		if (!r)
+			r = vec_push(&ret->files, f);
+	}
+	if (!r)
+		return 0;
+	log_error("%s", e.text[0] ? e.text : strerror(-r));
+	outputs_deinit(ret);
+	return EXIT_FAILED;
+}
+
+void outputs_deinit(struct outputs *f)
+{
+	for (size_t i = 0; i < f->files.n; i++)
+		file_out_deinit(&f->files.at[i]);
+	vec_free(&f->files);
+}
+
+static bool writes_to_stdout(const struct run_options *o)
+{
+	for (size_t i = 0; i < o->outputs.n; i++)
+		if (!strcmp(o->outputs.at[i].path, "-"))
+			return true;
+	return false;
+}
+
+/* A terminal gets its width and about one screen of tree an endpoint; a pipe gets everything. */
+static struct export_options text_options(const struct run_options *o)
+{
+	struct export_options e = {.n_slowest = 5, .verbose = o->verbose};
+	struct winsize w = {};
+
+	if (!isatty(STDOUT_FILENO))
+		return e;
+	e.color = !getenv("NO_COLOR");
+	e.columns = 80;
+	e.rows = 40;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 40)
+		e.columns = w.ws_col;
+	if (w.ws_row > 50)
+		e.rows = w.ws_row - 10;
+	return e;
+}
+
+static int write_text(const struct run_options *o, const struct profile *p, struct errmsg *e)
+{
+	struct export_options text = text_options(o);
+	int r = export_find("text")->write(p, &text, stdout, e);
+
+	if (!r && (fflush(stdout) || ferror(stdout)))
+		r = errmsg_set(e, -EIO, "cannot write to standard output: %s", strerror(errno));
+	return r;
+}
+
+int outputs_write(struct outputs *f, const struct run_options *o, const struct profile *p)
+{
+	struct export_options plain = {.n_slowest = 5, .verbose = o->verbose};
+	struct errmsg e = {};
+	int r = 0;
+
+	for (size_t i = 0; i < f->files.n && !r; i++) {
+		r = o->outputs.at[i].format->write(p, &plain, f->files.at[i].stream, &e);
+		if (!r)
+			r = file_out_commit(&f->files.at[i], &e);
+		if (!r && strcmp(o->outputs.at[i].path, "-"))
+			log_info("wrote %s to '%s'", o->outputs.at[i].format->name,
+				 o->outputs.at[i].path);
+	}
+	if (!r && !o->quiet && !writes_to_stdout(o))
+		r = write_text(o, p, &e);
+	if (!r)
+		return 0;
+	log_error("%s", e.text[0] ? e.text : strerror(-r));
+	return EXIT_FAILED;
+}

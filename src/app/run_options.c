@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "app/run_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <string.h>
+
+#include "app/command.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "bpf/wire.h"
+
+enum {
+	OPT_EXE = 256,
+	OPT_PRESET,
+	OPT_PRESET_FILE,
+	OPT_NORMALIZE,
+	OPT_LEAVE,
+	OPT_FORCE,
+	OPT_MIN_DURATION,
+	OPT_PERIOD,
+	OPT_FOR,
+	OPT_MAX_SAMPLES,
+	OPT_MAX_PARALLEL,
+	OPT_FROM_START,
+	OPT_FORMAT,
+	OPT_DEBUG_DIRS,
+	OPT_DEBUGINFOD,
+	OPT_NO_LINES,
+	OPT_NO_FORK,
+	OPT_NO_KERNEL,
+	OPT_RING,
+	OPT_WINDOW,
+};
+
+static const struct option long_options[] = {
+	{"pid", required_argument, NULL, 'p'},
+	{"exe", required_argument, NULL, OPT_EXE},
+	{"endpoint", required_argument, NULL, 'e'},
+	{"preset", required_argument, NULL, OPT_PRESET},
+	{"preset-file", required_argument, NULL, OPT_PRESET_FILE},
+	{"normalize", required_argument, NULL, OPT_NORMALIZE},
+	{"leave", required_argument, NULL, OPT_LEAVE},
+	{"force", no_argument, NULL, OPT_FORCE},
+	{"min-duration", required_argument, NULL, OPT_MIN_DURATION},
+	{"period", required_argument, NULL, OPT_PERIOD},
+	{"for", required_argument, NULL, OPT_FOR},
+	{"max-samples", required_argument, NULL, OPT_MAX_SAMPLES},
+	{"max-parallel", required_argument, NULL, OPT_MAX_PARALLEL},
+	{"from-start", no_argument, NULL, OPT_FROM_START},
+	{"output", required_argument, NULL, 'o'},
+	{"format", required_argument, NULL, OPT_FORMAT},
+	{"debug-dirs", required_argument, NULL, OPT_DEBUG_DIRS},
+	{"debuginfod", no_argument, NULL, OPT_DEBUGINFOD},
+	{"no-lines", no_argument, NULL, OPT_NO_LINES},
+	{"no-fork", no_argument, NULL, OPT_NO_FORK},
+	{"no-kernel", no_argument, NULL, OPT_NO_KERNEL},
+	{"ring", required_argument, NULL, OPT_RING},
+	{"max-window", required_argument, NULL, OPT_WINDOW},
+	{"quiet", no_argument, NULL, 'q'},
+	{"verbose", no_argument, NULL, 'v'},
+	{"help", no_argument, NULL, 'h'},
+	{},
+};
+
+static int bad_value(const char *option, const char *value, const char *wanted)
+{
+	log_error("%s: '%s' is not %s", option, value, wanted);
+	return EXIT_USAGE;
+}
+
+static int get_duration(const char *option, const char *text, uint64_t min_ns, uint64_t *ret)
+{
+	if (parse_duration(text, ret))
+		return bad_value(option, text, "a time with a unit, such as 200ms, 1.5s or 2m");
+	if (*ret < min_ns)
+		return bad_value(option, text, "long enough; the least is 1ms");
+	return 0;
+}
+
+static int get_size(const char *option, const char *text, uint64_t max, uint64_t *ret)
+{
+	if (parse_size(text, ret) || *ret < 1024 || *ret > max) {
+		log_error("%s: '%s' is not a size from 1K to %lluK, such as 64K or 1M", option,
+			  text, (unsigned long long)max / 1024);
+		return EXIT_USAGE;
+	}
+	return 0;
+}
+
+static int get_count(const char *option, const char *text, uint64_t *ret)
+{
+	if (parse_u64(text, UINT32_MAX, ret))
+		return bad_value(option, text, "a whole number from 0 (no limit) to 4294967295");
+	return 0;
+}
+
+static int get_pids(struct run_options *o, char *text)
+{
+	char *rest = NULL;
+
+	for (char *word = strtok_r(text, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+		uint64_t pid;
+
+		if (parse_u64(word, INT_MAX, &pid) || !pid)
+			return bad_value("--pid", word, "a process ID, such as 1234");
+		if (vec_push(&o->pids, (pid_t)pid))
+			return EXIT_FAILED;
+	}
+	return 0;
+}
+
+static int get_leave(struct run_options *o, const char *text)
+{
+	if (parse_leave_method(text, &o->leave))
+		return bad_value("--leave", text, "auto, retsite or uretprobe");
+	return 0;
+}
+
+static int parse_limit(struct run_options *o, int option)
+{
+	switch (option) {
+	case OPT_MIN_DURATION:
+		return get_duration("--min-duration", optarg, 0, &o->min_duration_ns);
+	case OPT_PERIOD:
+		return get_duration("--period", optarg, 1000000, &o->period_ns);
+	case OPT_FOR:
+		return get_duration("--for", optarg, 1, &o->for_ns);
+	case OPT_MAX_SAMPLES:
+		return get_count("--max-samples", optarg, &o->max_samples);
+	case OPT_MAX_PARALLEL:
+		return get_count("--max-parallel", optarg, &o->max_parallel);
+	case OPT_RING:
+		return get_size("--ring", optarg, 1 << 30, &o->ring_bytes);
+	case OPT_WINDOW:
+		return get_size("--max-window", optarg, WIRE_WINDOW_MAX - 64, &o->window_bytes);
+	default:
+		return -1;
+	}
+}
+
+static int parse_switch(struct run_options *o, int option)
+{
+	switch (option) {
+	case OPT_FORCE:
+		o->force = true;
+		return 0;
+	case OPT_FROM_START:
+		o->from_start = true;
+		return 0;
+	case OPT_DEBUGINFOD:
+		o->debuginfod = true;
+		return 0;
+	case OPT_NO_LINES:
+		o->no_lines = true;
+		return 0;
+	case OPT_NO_FORK:
+		o->no_fork = true;
+		return 0;
+	case OPT_NO_KERNEL:
+		o->no_kernel = true;
+		return 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
+	case 'v':
+		o->verbose = true;
+		return 0;
+	case 'h':
+		o->help = true;
+		return 0;
+	default:
+		return -1;
+	}
+}
+
+static int parse_text(struct run_options *o, int option)
+{
+	switch (option) {
+	case 'p':
+		return get_pids(o, optarg);
+	case OPT_EXE:
+		return vec_push(&o->exes, optarg) ? EXIT_FAILED : 0;
+	case 'e':
+		return vec_push(&o->endpoints, optarg) ? EXIT_FAILED : 0;
+	case 'o':
+		return vec_push(&o->outputs, (struct run_output){.path = optarg}) ? EXIT_FAILED : 0;
+	case OPT_LEAVE:
+		return get_leave(o, optarg);
+	case OPT_PRESET:
+		o->preset = optarg;
+		return 0;
+	case OPT_PRESET_FILE:
+		o->preset_file = optarg;
+		return 0;
+	case OPT_NORMALIZE:
+		o->normalize = optarg;
+		return 0;
+	case OPT_FORMAT:
+		o->format_name = optarg;
+		return 0;
+	case OPT_DEBUG_DIRS:
+		o->debug_dirs = optarg;
+		return 0;
+	default:
+		return -1;
+	}
+}
+
+static int parse_one(struct run_options *o, int option)
+{
+	int r = parse_limit(o, option);
+
+	if (r < 0)
+		r = parse_switch(o, option);
+	if (r < 0)
+		r = parse_text(o, option);
+	return r < 0 ? EXIT_USAGE : r; /* getopt has printed why */
+}
+
+static int check_targets(const struct run_options *o, const char *command)
+{
+	bool named = o->pids.n || o->exes.n || o->command;
+
+	if (!named && !o->preset) {
+		log_error(
+			"%s: no process to profile; name it with -p PID, --exe PATH, --preset NAME or -- COMMAND",
+			command);
+		return EXIT_USAGE;
+	}
+	if (!o->endpoints.n && !o->preset) {
+		log_error(
+			"%s: no endpoint; name the function whose calls are the requests with --endpoint 'SYMBOL' or use --preset NAME ('spanprof presets' lists them)",
+			command);
+		return EXIT_USAGE;
+	}
+	if (o->endpoints.n > WIRE_EP_MAX) {
+		log_error("%s: %zu endpoints are given; at most %d are possible", command,
+			  o->endpoints.n, WIRE_EP_MAX);
+		return EXIT_USAGE;
+	}
+	if (o->normalize && strcmp(o->normalize, "sql") && strcmp(o->normalize, "path"))
+		return bad_value("--normalize", o->normalize, "sql or path");
+	return 0;
+}
+
+int run_options_check_outputs(struct run_options *o)
+{
+	const struct export_format *named = NULL;
+
+	if (o->format_name && !(named = export_find(o->format_name))) {
+		log_error(
+			"--format: there is no format '%s'; use one of: text, folded, pprof, json, html",
+			o->format_name);
+		return EXIT_USAGE;
+	}
+	if (named && !o->outputs.n && vec_push(&o->outputs, (struct run_output){.path = "-"}))
+		return EXIT_FAILED;
+	for (size_t i = 0; i < o->outputs.n; i++) {
+		struct run_output *out = &o->outputs.at[i];
+
+		out->format = named ? named : export_guess(out->path);
+		if (!out->format) {
+			log_error(
+				"-o: cannot tell the format of '%s' from its name; add --format pprof, folded, json, html or text",
+				out->path);
+			return EXIT_USAGE;
+		}
+	}
+	return 0;
+}
+
+static int check_recording(const struct run_options *o)
+{
+	if (o->outputs.n != 1 || !strcmp(o->outputs.at[0].path, "-")) {
+		log_error("record: name the one capture file to write with -o FILE");
+		return EXIT_USAGE;
+	}
+	if (o->format_name) {
+		log_error("record: --format is for 'spanprof report', which converts the capture");
+		return EXIT_USAGE;
+	}
+	return 0;
+}
+
+int run_options_parse(struct run_options *o, int argc, char **argv, bool recording)
+{
+	int option, r = 0;
+
+	*o = (struct run_options){
+		.min_duration_ns = 100000000,
+		.period_ns = 10000000,
+		.max_parallel = 5,
+	};
+	optind = 1;
+	while (!r && (option = getopt_long(argc, argv, "+p:e:o:qvh", long_options, NULL)) != -1)
+		r = parse_one(o, option);
+	if (r || o->help)
+		return r;
+	if (optind < argc && strcmp(argv[optind - 1], "--")) {
+		log_error("%s: '%s' is not an option; put '--' before a command to run", argv[0],
+			  argv[optind]);
+		return EXIT_USAGE;
+	}
+	if (optind < argc)
+		o->command = argv + optind;
+	r = check_targets(o, argv[0]);
+	if (!r)
+		r = recording ? check_recording(o) : run_options_check_outputs(o);
+	return r;
+}
+
+void run_options_deinit(struct run_options *o)
+{
+	vec_free(&o->pids);
+	vec_free(&o->exes);
+	vec_free(&o->endpoints);
+	vec_free(&o->outputs);
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "app/session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/utsname.h>
+
+#include "app/child.h"
+#include "app/command.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "pipe/replay.h"
+#include "proc/process.h"
+
+enum { INSTANCE = 1, POLL_MS = 50, SILENCE_NS = 3000000000ULL };
+
+struct session {
+	const struct run_options *o;
+	struct engine *engine;
+	struct capture_writer *writer; /* NULL: not recording */
+	int write_error;
+	size_t n_endpoints;
+	sigset_t old_mask;
+	int signal_fd;
+	pid_t child;
+	int child_status; /* -1: none, or not ended */
+	bool child_gone;
+	bool watching; /* processes may still come */
+	uint64_t start_ns;
+	uint64_t end_ns;
+	bool silence_told[WIRE_EP_MAX];
+};
+
+static int fail(const char *doing, int error, const struct errmsg *e)
+{
+	if (e && e->text[0])
+		log_error("%s", e->text);
+	else
+		log_error("%s: %s", doing, strerror(-error));
+	return EXIT_FAILED;
+}
+
+static void on_space(void *ctx, uint32_t tgid, uint32_t as_id, struct space *space)
+{
+	struct session *s = ctx;
+
+	if (s->writer && !s->write_error)
+		s->write_error = replay_record_space(s->writer, tgid, as_id, space);
+}
+
+static void on_record(void *ctx, const void *record, size_t bytes)
+{
+	struct session *s = ctx;
+
+	if (s->writer && !s->write_error)
+		s->write_error = capture_write_record(s->writer, record, bytes);
+}
+
+static int new_engine(struct session *s, bool recording)
+{
+	const struct run_options *o = s->o;
+	struct engine_options options = {
+		.probes =
+			{
+				.leave = o->leave,
+				.force = o->force,
+				.preset_callers = true,
+				.debug_dirs = o->debug_dirs,
+			},
+		.pipeline =
+			{
+				.symbols =
+					{
+						.debug_dirs = o->debug_dirs,
+						.debuginfod = o->debuginfod,
+						.debuginfod_budget_ns = 10000000000ULL,
+						.lines = !o->no_lines,
+					},
+				.no_symbols = recording,
+				.on_space = on_space,
+				.ctx = s,
+			},
+		.ring_bytes = o->ring_bytes,
+		.max_window = o->window_bytes,
+		.kernel_stacks = !o->no_kernel,
+		.follow_forks = !o->no_fork,
+		.on_record = on_record,
+		.ctx = s,
+	};
+	struct errmsg e = {};
+	int r = engine_new(&s->engine, &options, &e);
+
+	return r ? fail("cannot start profiling", r, &e) : 0;
+}
+
+static int add_endpoint(struct session *s, const char *spec)
+{
+	AUTO_FREE char *normalized = NULL;
+	struct endpoint *ep = NULL;
+	struct errmsg e = {};
+	uint32_t ep_id;
+	int r;
+
+	if (s->o->normalize && asprintf(&normalized, "%s;normalize=%s", spec, s->o->normalize) < 0)
+		return fail("--endpoint", -ENOMEM, NULL);
+	r = parse_endpoint(normalized ? normalized : spec, &ep, &e);
+	if (r) {
+		log_error("--endpoint: %s", e.text);
+		return EXIT_USAGE;
+	}
+	r = engine_add_endpoint(s->engine, ep, &ep_id);
+	if (r) {
+		endpoint_free(ep);
+		return fail("--endpoint", r, NULL);
+	}
+	s->n_endpoints = ep_id + 1;
+	return 0;
+}
+
+static int add_endpoints(struct session *s)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < s->o->endpoints.n && !r; i++)
+		r = add_endpoint(s, s->o->endpoints.at[i]);
+	return r;
+}
+
+static int open_gates(struct session *s)
+{
+	struct wire_gate gate = {
+		.threshold_ns = s->o->min_duration_ns,
+		.sample_after_ns = s->o->from_start ? 0 : s->o->min_duration_ns,
+		.period_ns = s->o->period_ns,
+		.max_spans = s->o->max_samples,
+		.max_parallel = s->o->max_parallel,
+		.enabled = 1,
+	};
+	struct errmsg e = {};
+	int r = 0;
+
+	for (uint32_t i = 0; i < s->n_endpoints && !r; i++) {
+		const struct endpoint *spec = engine_endpoint(s->engine, i);
+		struct capture_endpoint c = {
+			.ep_id = i,
+			.threshold_ns = gate.threshold_ns,
+			.sample_after_ns = gate.sample_after_ns,
+			.period_ns = gate.period_ns,
+			.spec = endpoint_text(spec),
+			.display = endpoint_display(spec),
+		};
+
+		r = engine_set_gate(s->engine, i, INSTANCE, &gate, &e);
+		if (!r && s->writer)
+			r = capture_write_endpoint(s->writer, &c);
+	}
+	return r ? fail("cannot start profiling", r, &e) : 0;
+}
+
+static void print_warnings(struct session *s)
+{
+	const char *text;
+
+	while ((text = probes_next_warning(engine_probes(s->engine))))
+		log_warning("%s", text);
+}
+
+static int add_pid(struct session *s, pid_t pid, const struct process_list *all)
+{
+	CLEANUP(process_list_deinit) struct process_list workers = {};
+	struct errmsg e = {};
+	int r = engine_add_process(s->engine, pid, INSTANCE, &e);
+
+	if (r)
+		return fail("cannot attach", r, &e);
+	if (s->o->no_fork)
+		return 0;
+	r = process_workers(all, pid, &workers);
+	for (size_t i = 0; i < workers.n && !r; i++) {
+		r = engine_add_process(s->engine, workers.at[i].pid, INSTANCE, &e);
+		if (r == -ESRCH)
+			r = 0; /* it has ended meanwhile */
+	}
+	return r ? fail("cannot attach", r, &e) : 0;
+}
+
+static int add_processes(struct session *s)
+{
+	CLEANUP(process_list_deinit) struct process_list all = {};
+	struct errmsg e = {};
+	int r = process_scan(&all);
+
+	if (r)
+		return fail("cannot list processes in /proc", r, NULL);
+	for (size_t i = 0; i < s->o->exes.n && !r; i++) {
+		size_t n;
+
+		r = engine_watch_exe(s->engine, s->o->exes.at[i], INSTANCE, &n, &e);
+		if (r)
+			return fail("cannot attach", r, &e);
+		s->watching = true;
+		if (!n)
+			log_info("no process runs '%s' yet; waiting for one", s->o->exes.at[i]);
+	}
+	for (size_t i = 0; i < s->o->pids.n && !r; i++)
+		r = add_pid(s, s->o->pids.at[i], &all);
+	return r;
+}
+
+static int start_command(struct session *s)
+{
+	struct errmsg e = {};
+	int r;
+
+	if (!s->o->command)
+		return 0;
+	r = child_start(s->o->command, &s->old_mask, &s->child, &e);
+	if (r)
+		return fail("cannot start the command", r, &e);
+	r = engine_add_process(s->engine, s->child, INSTANCE, &e);
+	if (!r)
+		r = child_continue(s->child);
+	if (r) {
+		kill(s->child, SIGKILL);
+		return fail("cannot profile the command", r, &e);
+	}
+	return 0;
+}
+
+static int catch_signals(struct session *s)
+{
+	sigset_t mask;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, SIGINT);
+	sigaddset(&mask, SIGTERM);
+	sigaddset(&mask, SIGHUP);
+	sigaddset(&mask, SIGCHLD);
+	if (sigprocmask(SIG_BLOCK, &mask, &s->old_mask))
+		return fail("cannot block signals", -errno, NULL);
+	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (s->signal_fd < 0)
+		return fail("cannot wait for signals", -errno, NULL);
+	return 0;
+}
+
+static void describe_run(struct profile *p, const struct utsname *u)
+{
+	p->start_mono_ns = clock_mono_ns();
+	p->start_real_ns = clock_real_ns();
+	if (strpool_add(p->strings, u->nodename, &p->hostname) ||
+	    strpool_add(p->strings, u->release, &p->kernel_release))
+		p->counters.v[COUNTER_STRINGS_FULL]++;
+}
+
+static int new_writer(struct session *s, FILE *capture)
+{
+	struct profile *p = session_profile(s);
+	struct capture_info info = {};
+	struct utsname u = {};
+	int r;
+
+	uname(&u);
+	describe_run(p, &u);
+	if (!capture)
+		return 0;
+	info.start_mono_ns = p->start_mono_ns;
+	info.start_real_ns = p->start_real_ns;
+	snprintf(info.hostname, sizeof(info.hostname), "%s", u.nodename);
+	snprintf(info.kernel_release, sizeof(info.kernel_release), "%s", u.release);
+	r = capture_writer_new(&s->writer, capture, &info);
+	return r ? fail("cannot write the capture file", r, NULL) : 0;
+}
+
+int session_new(struct session **ret, const struct run_options *o, FILE *capture)
+{
+	uint64_t begin_ns = clock_mono_ns();
+	struct session *s = calloc(1, sizeof(*s));
+	char took[32];
+	int r;
+
+	if (!s)
+		return fail("cannot start profiling", -ENOMEM, NULL);
+	s->o = o;
+	s->signal_fd = -1;
+	s->child_status = -1;
+	r = catch_signals(s);
+	if (!r)
+		r = new_engine(s, capture != NULL);
+	if (!r)
+		r = new_writer(s, capture);
+	if (!r)
+		r = add_endpoints(s);
+	if (!r)
+		r = open_gates(s);
+	if (!r)
+		r = add_processes(s);
+	if (!r)
+		r = start_command(s);
+	if (r) {
+		session_free(s);
+		return r;
+	}
+	s->start_ns = clock_mono_ns();
+	print_warnings(s);
+	format_duration(took, sizeof(took), s->start_ns - begin_ns);
+	log_info("attached to %zu process%s in %s; Ctrl-C ends the run",
+		 engine_n_processes(s->engine), engine_n_processes(s->engine) == 1 ? "" : "es",
+		 took);
+	*ret = s;
+	return 0;
+}
+
+struct session *session_free(struct session *s)
+{
+	if (!s)
+		return NULL;
+	if (s->engine)
+		engine_free(s->engine);
+	capture_writer_free(s->writer);
+	if (s->signal_fd >= 0)
+		close(s->signal_fd);
+	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	free(s);
+	return NULL;
+}
+
+struct profile *session_profile(struct session *s)
+{
+	return pipeline_profile(engine_pipeline(s->engine));
+}
+
+int session_command_status(const struct session *s)
+{
+	return s->child_status;
+}
+
+/* True when the user wants the run to end. */
+static bool read_signals(struct session *s)
+{
+	struct signalfd_siginfo info;
+	bool end = false;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
+		end |= info.ssi_signo != SIGCHLD;
+	if (s->child && !s->child_gone && child_ended(s->child, &s->child_status))
+		s->child_gone = true;
+	return end;
+}
+
+/* A probe that is never hit is a wrong probe: say so while there is time to do something about it. */
+static void tell_silence(struct session *s, uint64_t now_ns)
+{
+	struct latency l;
+
+	if (now_ns - s->start_ns < SILENCE_NS || !engine_n_processes(s->engine))
+		return;
+	for (uint32_t i = 0; i < s->n_endpoints; i++) {
+		if (s->silence_told[i])
+			continue;
+		s->silence_told[i] = true;
+		if (!engine_latency(s->engine, i, &l) && !l.n_enter)
+			log_warning(
+				"no call of '%s' was seen in 3 s: is the server idle, or is this not the function it calls? ('spanprof probes --count' shows what is called)",
+				endpoint_display(engine_endpoint(s->engine, i)));
+	}
+}
+
+/* All gates have let in as many spans as they may, and those have ended. */
+static bool all_sampled(struct session *s)
+{
+	struct wire_gate gate;
+
+	if (!s->o->max_samples)
+		return false;
+	for (uint32_t i = 0; i < s->n_endpoints; i++)
+		if (engine_get_gate(s->engine, i, INSTANCE, &gate) ||
+		    gate.n_started < s->o->max_samples || gate.n_active)
+			return false;
+	return true;
+}
+
+static bool is_over(struct session *s, uint64_t now_ns)
+{
+	if (s->o->for_ns && now_ns - s->start_ns >= s->o->for_ns)
+		return true;
+	if (s->child && s->child_gone)
+		return true;
+	if (!s->watching && !engine_n_processes(s->engine)) {
+		log_info("all processes have ended");
+		return true;
+	}
+	return all_sampled(s);
+}
+
+static int loop(struct session *s)
+{
+	struct pollfd fds[] = {
+		{.fd = engine_fd(s->engine), .events = POLLIN},
+		{.fd = s->signal_fd, .events = POLLIN},
+	};
+	uint64_t now_ns;
+	int r;
+
+	for (;;) {
+		if (poll(fds, ARRAY_SIZE(fds), POLL_MS) < 0 && errno != EINTR)
+			return fail("cannot wait for events", -errno, NULL);
+		now_ns = clock_mono_ns();
+		r = engine_dispatch(s->engine, now_ns);
+		if (r)
+			return fail("cannot read from the kernel", r, NULL);
+		if (s->write_error)
+			return fail("cannot write the capture file", s->write_error, NULL);
+		print_warnings(s);
+		tell_silence(s, now_ns);
+		if (read_signals(s) || is_over(s, now_ns))
+			return 0;
+	}
+}
+
+static int write_name(void *ctx, const struct stacks_name *n)
+{
+	return capture_write_symbol(ctx, &(struct capture_symbol){
+						 .kernel = n->kind == RAW_KERNEL,
+						 .tgid = n->pid,
+						 .address = n->address,
+						 .frame_flags = n->frame_flags,
+						 .module = n->module,
+						 .function = n->function,
+						 .system_name = n->system_name,
+					 });
+}
+
+static int write_totals(struct session *s)
+{
+	struct profile *p = session_profile(s);
+	int r = pipeline_each_name(engine_pipeline(s->engine), write_name, s->writer);
+
+	for (uint32_t i = 0; i < s->n_endpoints && !r; i++)
+		r = capture_write_latency(s->writer, i, &p->endpoints.at[i + 1].latency);
+	if (!r)
+		r = capture_write_totals(s->writer, p->duration_ns, &p->counters);
+	return r;
+}
+
+int session_run(struct session *s)
+{
+	struct profile *p = session_profile(s);
+	int r = loop(s);
+
+	if (r)
+		return r;
+	s->end_ns = clock_mono_ns();
+	r = engine_finish(s->engine, s->end_ns);
+	p->duration_ns = s->end_ns - p->start_mono_ns;
+	for (uint32_t i = 0; i < s->n_endpoints && !r; i++)
+		r = engine_latency(s->engine, i, &p->endpoints.at[i + 1].latency);
+	if (!r)
+		r = engine_counters(s->engine, &p->counters);
+	if (!r && s->writer)
+		r = s->write_error ? s->write_error : write_totals(s);
+	return r ? fail(s->writer ? "cannot write the capture file" : "cannot finish the run", r,
+			NULL)
+		 : 0;
+}

@@ -365,7 +365,10 @@ static bool skip_instruction(struct cfi_bytes *b, uint8_t op)
 	case DW_CFA_def_cfa_register:
 		return skip_register(b);
 	case DW_CFA_register:
-		return skip_register(b) && skip_register(b);
+		/* two operands: each call moves on */
+		if (!skip_register(b))
+			return false;
+		return skip_register(b);
 	case DW_CFA_def_cfa_offset:
 	case DW_CFA_GNU_args_size:
 		return cfi_take_uleb(b, &v);

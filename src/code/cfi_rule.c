@@ -100,7 +100,7 @@ static int make_file(const struct cfi_cie *cie, const struct cfi_fde *fde, struc
 	size_t programs =
 		(cie->program.end - cie->program.at) + (fde->program.end - fde->program.at);
 	/* DW_CFA_set_loc grows from 3 bytes or more to 9. */
-	size_t cap = sizeof(struct file_head) + 2 * CFI_PROGRAM_HEADER_MAX + 3 * programs;
+	size_t cap = sizeof(struct file_head) + 2UL * CFI_PROGRAM_HEADER_MAX + 3 * programs;
 	AUTO_FREE uint8_t *buf = calloc(1, cap);
 	struct cfi_out out = {.buf = buf, .n = sizeof(struct file_head), .cap = cap};
 	size_t end;

@@ -89,8 +89,9 @@ static uint32_t next_id(void)
 	return atomic_fetch_add(&last_id, 1) + 1;
 }
 
-/* path is copied. The module has neither file nor image yet. */
-static struct module *module_new(enum module_kind kind, const char *path)
+/* path and image are copied; image may be NULL. */
+static struct module *module_new(enum module_kind kind, const char *path, const void *image,
+				 size_t bytes)
 {
 	struct module *m = calloc(1, sizeof(*m));
 
@@ -99,8 +100,15 @@ static struct module *module_new(enum module_kind kind, const char *path)
 	m->refs = 1;
 	m->fd = -1;
 	m->kind = kind;
+	m->bytes = bytes;
 	m->path = strdup(path);
-	return m->path ? m : module_unref(m);
+	if (image)
+		m->image = malloc(bytes + !bytes);
+	if (!m->path || (image && !m->image))
+		return module_unref(m);
+	if (image)
+		memcpy(m->image, image, bytes);
+	return m;
 }
 
 static int finish_open(struct module **m, struct module **ret, struct errmsg *e)
@@ -119,17 +127,17 @@ DEFINE_CLEANUP(struct module *, module_unref)
 
 int module_open_fd(struct module **ret, int take_fd, const char *path, struct errmsg *e)
 {
-	CLEANUP(module_unrefp) struct module *m = module_new(MODULE_ELF, path);
+	CLEANUP(module_unrefp) struct module *m = NULL;
 	struct stat st;
 	int r;
 
-	if (!m)
-		return errmsg_set(e, -ENOMEM, "cannot open '%s': out of memory", path);
 	if (fstat(take_fd, &st))
 		return errmsg_set(e, -errno, "cannot look at '%s': %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return errmsg_set(e, -ENOEXEC, "cannot use '%s': it is not a regular file", path);
-	m->bytes = st.st_size;
+	m = module_new(MODULE_ELF, path, NULL, st.st_size);
+	if (!m)
+		return errmsg_set(e, -ENOMEM, "cannot open '%s': out of memory", path);
 	m->fd = take_fd;
 	r = finish_open(&m, ret, e);
 	if (r)
@@ -140,17 +148,13 @@ int module_open_fd(struct module **ret, int take_fd, const char *path, struct er
 int module_open_image(struct module **ret, const void *image, size_t bytes, const char *path,
 		      struct errmsg *e)
 {
-	CLEANUP(module_unrefp) struct module *m = module_new(MODULE_VDSO, path);
+	CLEANUP(module_unrefp) struct module *m = NULL;
 
-	if (!m)
-		return errmsg_set(e, -ENOMEM, "cannot open '%s': out of memory", path);
 	if (bytes > IMAGE_BYTES_MAX)
 		return errmsg_set(e, -ENOEXEC, "cannot use '%s': the image is too large", path);
-	m->image = malloc(bytes + !bytes);
-	if (!m->image)
+	m = module_new(MODULE_VDSO, path, image, bytes);
+	if (!m)
 		return errmsg_set(e, -ENOMEM, "cannot open '%s': out of memory", path);
-	memcpy(m->image, image, bytes);
-	m->bytes = bytes;
 	return finish_open(&m, ret, e);
 }
 
@@ -164,9 +168,11 @@ int module_open_own_vdso(struct module **ret, struct errmsg *e)
 	if (!addr)
 		return errmsg_set(e, -ENOENT, "this process has no vDSO");
 	fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errmsg_set(e, -errno, "cannot read the vDSO: %s", strerror(errno));
 	image = malloc(OWN_VDSO_BYTES_MAX);
-	if (fd < 0 || !image)
-		return errmsg_set(e, fd < 0 ? -errno : -ENOMEM, "cannot read the vDSO");
+	if (!image)
+		return errmsg_set(e, -ENOMEM, "cannot read the vDSO: out of memory");
 	/* The read ends where the mapping does. */
 	got = pread(fd, image, OWN_VDSO_BYTES_MAX, (off_t)addr);
 	if (got <= 0)

@@ -114,14 +114,17 @@ int process_file_open_vdso(int proc_fd, uint64_t start, uint64_t end, struct mod
 			   struct errmsg *e)
 {
 	AUTO_CLOSE int fd = openat(proc_fd, "mem", O_RDONLY | O_CLOEXEC);
-	AUTO_FREE uint8_t *image = malloc(VDSO_BYTES_MAX);
+	AUTO_FREE uint8_t *image = NULL;
 	size_t n = end - start < VDSO_BYTES_MAX ? end - start : VDSO_BYTES_MAX;
-	ssize_t got = -1;
+	ssize_t got;
 
+	if (fd < 0)
+		return errmsg_set(e, -errno, "cannot read the vDSO of the process: %s",
+				  strerror(errno));
+	image = malloc(n);
 	if (!image)
 		return errmsg_set(e, -ENOMEM, "cannot read the vDSO: out of memory");
-	if (fd >= 0)
-		got = pread(fd, image, n, (off_t)start);
+	got = pread(fd, image, n, (off_t)start);
 	if (got <= 0)
 		return errmsg_set(e, -EIO, "cannot read the vDSO of the process");
 	return module_open_image(ret, image, got, "[vdso]", e);

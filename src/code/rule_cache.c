@@ -21,12 +21,16 @@ struct slot {
 	uint32_t rule;
 };
 
+struct kept_rule {
+	struct cfi_rule *rule; /* owned, in one block with its operations */
+};
+
 struct rule_cache {
 	struct slot *slots; /* owned */
 	size_t n_slots;
 	size_t max_rules;
 	size_t n_used;
-	VEC(struct cfi_rule *) rules; /* owned, each in one block with its operations */
+	VEC(struct kept_rule) rules;
 	struct hash index; /* hash of a rule's content -> index; collisions go on at hash + 1 */
 	uint32_t next_victim;
 	uint64_t evicted;
@@ -59,7 +63,7 @@ int rule_cache_new(struct rule_cache **ret, size_t n_slots, size_t max_rules)
 static void forget_rules(struct rule_cache *c)
 {
 	for (size_t i = 0; i < c->rules.n; i++)
-		free(c->rules.at[i]);
+		free(c->rules.at[i].rule);
 	vec_free(&c->rules);
 	hash_deinit(&c->index);
 }
@@ -93,7 +97,7 @@ bool rule_cache_get(struct rule_cache *c, uint32_t module_id, uint64_t addr, int
 			*ret_result = (int)(s->rule & ~RESULT);
 		} else {
 			*ret_result = CFI_OK;
-			*ret_rule = c->rules.at[s->rule - 1];
+			*ret_rule = c->rules.at[s->rule - 1].rule;
 		}
 		return true;
 	}
@@ -145,7 +149,7 @@ static int keep_rule(struct rule_cache *c, const struct cfi_rule *rule, size_t *
 
 	h = rule->n_ops ? hash_bytes(rule->ops, ops_bytes(rule), h) : h;
 	for (; (found = hash_get(&c->index, h)); h++) {
-		if (same_rule(c->rules.at[*found], rule)) {
+		if (same_rule(c->rules.at[*found].rule, rule)) {
 			*ret_index = *found;
 			return 0;
 		}
@@ -160,7 +164,7 @@ static int keep_rule(struct rule_cache *c, const struct cfi_rule *rule, size_t *
 	if (r)
 		return r;
 	*ret_index = c->rules.n;
-	c->rules.at[c->rules.n++] = TAKE_PTR(copy);
+	c->rules.at[c->rules.n++].rule = TAKE_PTR(copy);
 	return 0;
 }
 
@@ -194,7 +198,7 @@ int rule_cache_put(struct rule_cache *c, uint32_t module_id, uint64_t addr, int 
 		if (r)
 			return r;
 		value = index + 1;
-		*ret_rule = c->rules.at[index];
+		*ret_rule = c->rules.at[index].rule;
 	}
 	s = choose_slot(c, module_id, addr);
 	*s = (struct slot){.addr = addr, .module_id = module_id, .rule = value};

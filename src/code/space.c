@@ -170,38 +170,45 @@ static int add_entry(struct space *s, const struct maps_entry *e, range_vec *to)
 	return vec_push(to, r);
 }
 
-/* Parses the whole lines in buf; what is left is moved to its start. */
-static int take_lines(struct space *s, char *buf, size_t *n, struct maps_entry *e, range_vec *to)
+/* A stretch of the text of maps, and the entry that is being read. */
+struct maps_reader {
+	size_t n;
+	char buf[MAPS_BUFFER_BYTES];
+	struct maps_entry entry;
+};
+
+/* Parses the whole lines in the buffer; what is left is moved to its start. */
+static int take_lines(struct space *s, struct maps_reader *m, range_vec *to)
 {
 	enum maps_result result;
 	size_t off = 0;
 
-	while ((result = parse_maps_line(buf, *n, &off, e)) != MAPS_END &&
+	while ((result = parse_maps_line(m->buf, m->n, &off, &m->entry)) != MAPS_END &&
 	       result != MAPS_E_PARTIAL) {
-		int r = result == MAPS_OK ? add_entry(s, e, to) : 0;
+		int r = result == MAPS_OK ? add_entry(s, &m->entry, to) : 0;
 
 		if (r)
 			return r;
 	}
-	memmove(buf, buf + off, *n - off);
-	*n -= off;
+	memmove(m->buf, m->buf + off, m->n - off);
+	m->n -= off;
 	return 0;
 }
 
 static int read_maps(struct space *s, range_vec *to)
 {
 	AUTO_CLOSE int fd = openat(s->proc_fd, "maps", O_RDONLY | O_CLOEXEC);
-	AUTO_FREE char *buf = malloc(MAPS_BUFFER_BYTES);
-	AUTO_FREE struct maps_entry *e = malloc(sizeof(*e));
-	size_t n = 0;
+	AUTO_FREE struct maps_reader *m = NULL;
 	int r = 0;
 
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	if (!buf || !e)
+	m = malloc(sizeof(*m));
+	if (!m)
 		return -ENOMEM;
-	while (!r && n < MAPS_BUFFER_BYTES) {
-		ssize_t got = read(fd, buf + n, MAPS_BUFFER_BYTES - n);
+	m->n = 0;
+	while (!r && m->n < sizeof(m->buf)) {
+		ssize_t got = read(fd, m->buf + m->n, sizeof(m->buf) - m->n);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -209,8 +216,8 @@ static int read_maps(struct space *s, range_vec *to)
 			return -errno;
 		if (!got)
 			break;
-		n += got;
-		r = take_lines(s, buf, &n, e, to);
+		m->n += got;
+		r = take_lines(s, m, to);
 	}
 	/* A zombie's maps are empty. */
 	if (!r && !to->n)

@@ -59,6 +59,17 @@ static void set_length(struct cfi_out *out, size_t start)
 	memcpy(out->buf + start, &length, 4);
 }
 
+/*
+ * elfutils starts from the registers that the ABI says a call keeps, but has RAX where RBX should
+ * be (backends/x86_64_cfi.c, 0.188). The dynamic linker's trampoline needs RBX.
+ */
+static const uint8_t abi_correction[] = {
+	DW_CFA_same_value,
+	WIRE_REG_RBX,
+	DW_CFA_undefined,
+	WIRE_REG_RAX,
+};
+
 static bool put_cie(struct cfi_out *out, const struct cfi_cie *cie)
 {
 	size_t start = out->n;
@@ -72,6 +83,7 @@ static bool put_cie(struct cfi_out *out, const struct cfi_cie *cie)
 	cfi_put_fixed(out, cie->return_reg, 1);
 	cfi_put_uleb(out, 1); /* augmentation bytes */
 	cfi_put_fixed(out, DW_EH_PE_absptr, 1);
+	cfi_put(out, abi_correction, sizeof(abi_correction));
 	if (!cfi_program_copy(cie->program, cie->encoding, out))
 		return false;
 	set_length(out, start);

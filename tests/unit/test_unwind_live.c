@@ -28,7 +28,9 @@ struct target {
 	uint8_t *window;
 	struct wire_regs regs;
 	struct counters counters;
+	uint64_t outer[3]; /* PCs of the outermost frames at the breakpoint */
 	size_t n_compared;
+	size_t n_longer; /* walks that elfutils gave up and we did not */
 };
 
 static const char *const flag_sets[] = {"O0", "O2", "O2_fp", "Os_cet", "O3_pie_now", "static"};
@@ -182,6 +184,20 @@ static int take_frame(Dwfl_Frame *frame, void *ctx)
 	return DWARF_CB_OK;
 }
 
+/*
+ * elfutils 0.188 takes RBX for lost where nothing is said about it, and so gives up in the dynamic
+ * linker's trampoline. A longer walk must end in the same frames as the one at the breakpoint.
+ */
+static void check_longer(struct target *t)
+{
+	size_t n = t->ours->n;
+
+	assert_int_equal(t->ours->stop, STACK_STOP_PAST);
+	for (size_t i = 0; i < ARRAY_SIZE(t->outer); i++)
+		assert_int_equal(t->ours->frames[n - 1 - i].pc, t->outer[i]);
+	t->n_longer++;
+}
+
 static void compare_frames(struct target *t)
 {
 	unwind_ours(t, NULL, 0);
@@ -192,7 +208,10 @@ static void compare_frames(struct target *t)
 		assert_int_equal(t->ours->frames[i].flags & UNWIND_F_EXACT,
 				 t->theirs->frames[i].flags);
 	}
-	assert_int_equal(t->ours->n, t->theirs->n);
+	if (t->ours->n > t->theirs->n)
+		check_longer(t);
+	else
+		assert_int_equal(t->ours->n, t->theirs->n);
 	t->n_compared += t->ours->n;
 }
 
@@ -206,51 +225,59 @@ static bool step(struct target *t)
 	return WIFSTOPPED(status);
 }
 
-/* Compares at the breakpoint and after each of n_steps instructions. */
-static void compare_steps(const char *what, const char *arg, unsigned int n_steps, size_t min_depth)
+/*
+ * Compares at the breakpoint and after each of n_steps instructions. Returns how many walks were
+ * longer than elfutils'.
+ */
+static size_t compare_steps(const char *what, const char *arg, unsigned int n_steps,
+			    size_t min_depth)
 {
+	size_t n_longer = 0;
+
 	for (size_t i = 0; i < ARRAY_SIZE(flag_sets); i++) {
 		struct target t;
-		size_t depth;
 
 		target_start(&t, flag_sets[i], what, arg);
 		compare_frames(&t);
-		depth = t.ours->n;
-		assert_true(depth >= min_depth);
+		assert_true(t.ours->n >= min_depth && t.ours->n >= ARRAY_SIZE(t.outer));
+		for (size_t k = 0; k < ARRAY_SIZE(t.outer); k++)
+			t.outer[k] = t.ours->frames[t.ours->n - 1 - k].pc;
 		for (unsigned int k = 0; k < n_steps && step(&t); k++)
 			compare_frames(&t);
+		n_longer += t.n_longer;
 		target_stop(&t);
 	}
+	return n_longer;
 }
 
 static void test_plt(void **state)
 {
-	compare_steps("plt", "", 1200, 3);
+	assert_true(compare_steps("plt", "", 1200, 3) < 4 * 1200);
 }
 
 static void test_qsort(void **state)
 {
-	compare_steps("qsort", "", 150, 5);
+	assert_int_equal(compare_steps("qsort", "", 150, 5), 0);
 }
 
 static void test_signal(void **state)
 {
-	compare_steps("signal", "", 60, 6);
+	assert_int_equal(compare_steps("signal", "", 60, 6), 0);
 }
 
 static void test_vdso(void **state)
 {
-	compare_steps("vdso", "", 120, 3);
+	assert_int_equal(compare_steps("vdso", "", 120, 3), 0);
 }
 
 static void test_odd_frames(void **state)
 {
-	compare_steps("odd", "100", 120, 6);
+	assert_int_equal(compare_steps("odd", "100", 120, 6), 0);
 }
 
 static void test_deep(void **state)
 {
-	compare_steps("deep", "1500", 30, 1500);
+	assert_int_equal(compare_steps("deep", "1500", 30, 1500), 0);
 }
 
 /* The signal stack is outside the window: a named stop, and all frames up to there. */

@@ -40,7 +40,7 @@ struct task_intake {
 	/* A command that could not become a task: moves the last command time, logs, counts. */
 	void (*refuse)(void *ctx, const char *source, const char *task_id, uint32_t instance_id,
 		       int64_t create_ms, const char *why);
-	/* 0 or -ENOENT. */
+	/* 0, -ENOENT, -EALREADY. source NULL: of any source. */
 	int (*cancel)(void *ctx, const char *source, const char *task_id, struct errmsg *e);
 	/* Greatest create_ms seen for this source and instance, also before a restart; -1: none. */
 	int64_t (*last_command_ms)(void *ctx, const char *source, uint32_t instance_id);

@@ -137,7 +137,8 @@ static int open_gates(struct session *s)
 		.threshold_ns = s->o->min_duration_ns,
 		.sample_after_ns = s->o->from_start ? 0 : s->o->min_duration_ns,
 		.period_ns = s->o->period_ns,
-		.max_spans = s->o->max_samples,
+		/* from the start, only the end of a call tells whether it counts: see all_sampled() */
+		.max_spans = s->o->from_start ? 0 : s->o->max_samples,
 		.max_parallel = s->o->max_parallel,
 		.enabled = 1,
 	};
@@ -378,6 +379,8 @@ static bool all_sampled(struct session *s)
 
 	if (!s->o->max_samples)
 		return false;
+	if (s->o->from_start)
+		return session_profile(s)->spans.n - 1 >= s->o->max_samples * s->n_endpoints;
 	for (uint32_t i = 0; i < s->n_endpoints; i++)
 		if (engine_get_gate(s->engine, i, INSTANCE, &gate) ||
 		    gate.n_started < s->o->max_samples || gate.n_active)

@@ -56,6 +56,7 @@ static const struct counter_text table[] = {
 	{"span_superseded", "open spans whose end was lost, as later ones show", true},
 	{"name_mismatch", "profiled spans left out because their name is not the wanted one",
 	 false},
+	{"fast_discarded", "calls sampled from their start that then were not slow", false},
 	{"seq_gap", "snapshots missing in the sequence of their span", true},
 	{"snapshot_limit", "snapshots dropped because their span had reached its memory limit",
 	 true},
@@ -76,7 +77,6 @@ static const struct counter_text table[] = {
 	{"retsite_refused", "call sites where no leave probe can be placed", true},
 	{"retsite_dear", "leave probes on instructions that the kernel has to single-step", false},
 	{"attach_failed", "probes that the kernel refused", true},
-	{"capture_dropped", "records not written to the capture file", true},
 };
 _Static_assert(ARRAY_SIZE(table) == COUNTER_MAX, "each counter has a name");
 

@@ -20,6 +20,7 @@ enum counter {
 	COUNTER_SPAN_TABLE_FULL,  /* span dropped: too many open in user space */
 	COUNTER_SPAN_SUPERSEDED,  /* open span whose end was lost, found by a later one */
 	COUNTER_NAME_MISMATCH,	  /* profiled span left out: its name is not what match= asks for */
+	COUNTER_FAST_DISCARDED,   /* snapshots of a call that then was not slow (--from-start) */
 	COUNTER_SEQ_GAP,	  /* snapshots missing in the sequence of their span */
 	COUNTER_SNAPSHOT_LIMIT,	  /* snapshot dropped: the span's memory limit was reached */
 	COUNTER_SPAN_EVICTED,	  /* finished span whose samples were dropped: profile memory limit */
@@ -37,7 +38,6 @@ enum counter {
 	COUNTER_RETSITE_REFUSED,   /* call site where no leave probe can be placed */
 	COUNTER_RETSITE_DEAR,	   /* leave probe on a single-stepped instruction */
 	COUNTER_ATTACH_FAILED,	   /* probe that the kernel refused */
-	COUNTER_CAPTURE_DROPPED,   /* record not written to the capture file */
 	COUNTER_MAX
 };
 

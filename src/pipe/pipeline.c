@@ -207,8 +207,12 @@ static int push_endpoint_frame(struct pipeline *p, const struct open_span *s)
 
 static int push_kernel_frames(struct pipeline *p, const struct event *ev)
 {
+	const struct wire_snapshot *w = ev->snapshot;
 	int r = 0;
 
+	/* The way of the timer interrupt that took the CPU away says nothing about the program. */
+	if (w->flags & WIRE_SNAP_F_PREEMPTED && w->syscall_nr < 0)
+		return 0;
 	for (size_t i = 0; i < ev->snapshot->kernel_frames && !r; i++)
 		r = push_location(p, &(struct raw_location){.kind = RAW_KERNEL,
 							    .address = ev->kernel[i],
@@ -555,6 +559,10 @@ static int finish_span(struct pipeline *p, const struct open_span *s, const stru
 	bool wanted;
 	int r;
 
+	if (span.end_ns - span.start_ns < p->endpoints[b->ep_id].threshold_ns) {
+		count(p, COUNTER_FAST_DISCARDED, 1);
+		return 0;
+	}
 	span.name = span_name(p, s, e, &wanted);
 	if (!wanted) {
 		count(p, COUNTER_NAME_MISMATCH, 1);

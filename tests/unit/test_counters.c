@@ -13,7 +13,7 @@ static void names_match_ids(void **state)
 	assert_string_equal(counter_name(COUNTER_RECORD_MALFORMED), "record_malformed");
 	assert_string_equal(counter_name(COUNTER_SEQ_GAP), "seq_gap");
 	assert_string_equal(counter_name(COUNTER_UNWIND_PAST), "unwind_past");
-	assert_string_equal(counter_name(COUNTER_CAPTURE_DROPPED), "capture_dropped");
+	assert_string_equal(counter_name(COUNTER_ATTACH_FAILED), "attach_failed");
 }
 
 static void names_are_unique(void **state)

@@ -32,6 +32,8 @@ static void sink_text(const char *text, size_t n, void *ctx)
 	struct sink *s = ctx;
 	size_t room = s->cap - s->n;
 
+	if (n == 0)
+		return;
 	memcpy(s->buf + s->n, text, n < room ? n : room);
 	s->n += n < room ? n : room;
 	if (n > room)

@@ -82,7 +82,7 @@ const void *elffile_data(Elf_Scn *scn, size_t *ret_bytes)
 	if (!sh || sh->sh_type == SHT_NOBITS)
 		return NULL;
 	d = elf_getdata(scn, NULL);
-	if (!d || !d->d_buf)
+	if (!d || !d->d_buf || d->d_size == 0)
 		return NULL;
 	*ret_bytes = d->d_size;
 	return d->d_buf;
@@ -179,6 +179,22 @@ uint64_t elffile_debug_bytes(Elf *elf, bool mapped)
 		sum += bytes;
 	}
 	return sum;
+}
+
+bool elffile_strings_end(Elf *elf)
+{
+	static const char *const names[] = {".debug_str", ".debug_line_str"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		Elf64_Shdr sh;
+		Elf_Scn *scn = elffile_section(elf, names[i], &sh);
+		size_t bytes;
+		const char *data = scn ? elffile_data(scn, &bytes) : NULL;
+
+		if (data && data[bytes - 1] != '\0')
+			return false;
+	}
+	return true;
 }
 
 bool elffile_has_dwarf(Elf *elf)

@@ -32,5 +32,7 @@ size_t elffile_build_id(Elf *elf, uint8_t *ret, size_t max);
 uint64_t elffile_debug_bytes(Elf *elf, bool mapped);
 bool elffile_is_mapped(int fd);
 bool elffile_has_dwarf(Elf *elf);
+/* The DWARF string sections end in NUL: libdw relies on it. To be asked once they are unpacked. */
+bool elffile_strings_end(Elf *elf);
 
 #endif

@@ -106,7 +106,7 @@ static int open_one(int fd, uint64_t *budget, Elf **ret_elf, Dwarf **ret)
 		return -EFBIG;
 	*budget -= bytes;
 	*ret = dwarf_begin_elf(*ret_elf, DWARF_C_READ, NULL);
-	return *ret ? 0 : -ENOENT;
+	return *ret && elffile_strings_end(*ret_elf) ? 0 : -ENOENT;
 }
 
 static int open_dwarf(struct srcline *s)

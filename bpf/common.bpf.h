@@ -22,6 +22,12 @@ static __always_inline __u32 bounded(__u32 i, __u32 n)
 	return i & (n - 1);
 }
 
+/*
+ * Makes the verifier forget the value of x, which it would otherwise follow through each
+ * combination: it does not know that the variable is never written.
+ */
+#define forget(x) ((x) += *(volatile __u32 *)&always_zero)
+
 static __always_inline void count(__u32 id)
 {
 	__u64 *n = bpf_map_lookup_elem(&counters, &id);
@@ -62,8 +68,14 @@ int spans_close_all(struct thread *t, __u32 reason);
 /* Ends what SP shows to be over when the function of ep_id is entered. */
 int spans_drop_stale(struct thread *t, __u32 ep_id, __u64 sp, __u64 ret_addr);
 
-/* Ends what the SP of a snapshot shows to be over; of the current thread. */
-int spans_check(struct thread *t, __u64 sp);
+/* Ends what the registers and the stack of the current thread show to be over. */
+int spans_check(struct thread *t, __u64 sp, __u64 ip);
+
+/* Sends WIRE_K_PROMOTED for a PENDING span, if its gate lets it through. */
+int span_promote(struct thread *t, __u32 slot, __u64 now, __u64 at_ns, const struct wire_wall *at);
+
+/* Promotes the span in a slot if it is old enough; 1 when it is PROFILING now. */
+int span_review(struct thread *t, __u32 slot, __u64 now, __u64 at_ns, const struct wire_wall *at);
 
 /*
  * Promotes the spans that are old enough now; snapshots account for their time from at_ns on, where

@@ -59,8 +59,18 @@ struct file {
 	struct inode *f_inode;
 };
 
+struct xol_area {
+	unsigned long
+		vaddr; /* of the page for stepped instructions and the uretprobes' trampoline */
+};
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+};
+
 struct mm_struct {
 	struct file *exe_file;
+	struct uprobes_state uprobes_state;
 };
 
 struct signal_struct {

@@ -166,7 +166,7 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 	if (s->ep_id < WIRE_EP_MAX)
 		t->open_eps &= ~(1ULL << s->ep_id);
 	for (int i = 0; i < WIRE_SPANS_MAX; i++) {
-		__u32 top = t->depth - 1;
+		__u32 top = thread_depth(t) - 1;
 
 		if (top >= WIRE_SPANS_MAX || span_open(&t->spans[top]))
 			break;
@@ -188,6 +188,12 @@ __noinline int spans_close_all(struct thread *t, __u32 reason)
 	return 0;
 }
 
+/* What the end of a span is called that was noticed late. */
+static __always_inline __u32 missed_reason(const struct span *s)
+{
+	return s->flags & SPAN_F_SITE_UNKNOWN ? WIRE_END_LEAVE_UNSEEN : WIRE_END_UNWOUND;
+}
+
 /* Why a span cannot be open any more when ep_id is entered at sp; 0: it may be. */
 static __always_inline __u32 stale_reason(const struct span *s, __u32 ep_id, __u64 sp,
 					  __u64 ret_addr)
@@ -199,12 +205,11 @@ static __always_inline __u32 stale_reason(const struct span *s, __u32 ep_id, __u
 	}
 	if (sp < s->entry_sp || sp - s->entry_sp >= WIRE_STACK_SPREAD)
 		return 0;
-	if (s->flags & SPAN_F_SITE_UNKNOWN)
-		return WIRE_END_LEAVE_UNSEEN;
-	if (sp > s->entry_sp)
-		return WIRE_END_UNWOUND;
 	/* The same slot: a jump to another endpoint (a tail call) leaves the return address there. */
-	return s->ep_id == ep_id || s->ret_addr != ret_addr ? WIRE_END_LEAVE_UNSEEN : 0;
+	if (sp == s->entry_sp && s->ep_id != ep_id && s->ret_addr == ret_addr &&
+	    !(s->flags & SPAN_F_SITE_UNKNOWN))
+		return 0;
+	return missed_reason(s);
 }
 
 __noinline int spans_drop_stale(struct thread *t, __u32 ep_id, __u64 sp, __u64 ret_addr)
@@ -215,7 +220,7 @@ __noinline int spans_drop_stale(struct thread *t, __u32 ep_id, __u64 sp, __u64 r
 		struct span *s = &t->spans[i];
 		__u32 reason;
 
-		if ((__u32)i >= t->depth || !span_open(s))
+		if ((__u32)i >= thread_depth(t) || !span_open(s))
 			continue;
 		reason = stale_reason(s, ep_id, sp, ret_addr);
 		if (reason)
@@ -224,27 +229,47 @@ __noinline int spans_drop_stale(struct thread *t, __u32 ep_id, __u64 sp, __u64 r
 	return 0;
 }
 
-__noinline int spans_check(struct thread *t, __u64 sp)
+/* A uretprobe, of whoever, puts the address of its trampoline into the slot. */
+static __always_inline bool is_trampoline(__u64 address)
+{
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
+	__u64 page = BPF_CORE_READ(mm, uprobes_state.xol_area, vaddr);
+
+	return page && address - page < 4096;
+}
+
+/*
+ * Whether the frame of a span of the current thread is gone. While it is there, the slot of its
+ * return address holds it; once it has been left by an exception or unseen, the next call from the
+ * same frame overwrites the slot.
+ */
+static __always_inline bool span_gone(const struct span *s, __u64 sp, __u64 ip)
+{
+	__u64 value = 0;
+
+	if (s->flags & SPAN_F_BY_END)
+		return false;
+	if (sp > s->entry_sp)
+		return sp - s->entry_sp < WIRE_STACK_SPREAD && sp >= s->entry_sp + 8 &&
+		       ip - s->ret_addr >= RETURN_SPREAD;
+	if (!span_covers(s, sp) || (s->flags & SPAN_F_URET))
+		return false;
+	if (bpf_probe_read_user(&value, sizeof(value), (void *)s->entry_sp))
+		return false;
+	return value != s->ret_addr && !is_trampoline(value);
+}
+
+__noinline int spans_check(struct thread *t, __u64 sp, __u64 ip)
 {
 	if (!t)
 		return 0;
 	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
 		struct span *s = &t->spans[i];
-		__u64 slot_value = 0;
 
-		if ((__u32)i >= t->depth || !span_open(s))
+		if ((__u32)i >= thread_depth(t) || !span_open(s))
 			continue;
-		if (span_gone(s, sp)) {
-			span_close(t, i,
-				   s->flags & SPAN_F_SITE_UNKNOWN ? WIRE_END_LEAVE_UNSEEN
-								  : WIRE_END_UNWOUND);
-			continue;
-		}
-		/* Its end may have been missed: then other calls have overwritten its slot. */
-		if ((s->flags & SPAN_F_SITE_UNKNOWN) && span_covers(s, sp) &&
-		    !bpf_probe_read_user(&slot_value, sizeof(slot_value), (void *)s->entry_sp) &&
-		    slot_value != s->ret_addr)
-			span_close(t, i, WIRE_END_LEAVE_UNSEEN);
+		if (span_gone(s, sp, ip))
+			span_close(t, i, missed_reason(s));
 	}
 	return 0;
 }
@@ -316,9 +341,9 @@ static __always_inline bool span_move(struct span *s, __u64 tag, __u32 from, __u
 	return __sync_val_compare_and_swap(&s->tag, expected, SPAN_TAG(tag, to)) == expected;
 }
 
-/* A PENDING span that is old enough. */
-static __noinline int span_promote(struct thread *t, __u32 slot, __u64 now, __u64 at_ns,
-				   const struct wire_wall *at)
+/* A PENDING span that is old enough. Global, like the others: see common.bpf.h. */
+__noinline int span_promote(struct thread *t, __u32 slot, __u64 now, __u64 at_ns,
+			    const struct wire_wall *at)
 {
 	struct wire_gate_key key = {};
 	struct wire_promoted *p;
@@ -328,7 +353,7 @@ static __noinline int span_promote(struct thread *t, __u32 slot, __u64 now, __u6
 	__u64 tag;
 	int limit;
 
-	if (slot >= WIRE_NAMED_MAX)
+	if (!t || !at || slot >= WIRE_NAMED_MAX)
 		return 0;
 	s = &t->spans[slot];
 	tag = *(volatile __u64 *)&s->tag;
@@ -397,38 +422,42 @@ static __always_inline void span_refresh(struct thread *t, struct span *s, __u32
 	}
 }
 
-__noinline __u32 spans_review(struct thread *t, __u64 now, __u64 at_ns, const struct wire_wall *at)
+__noinline int span_review(struct thread *t, __u32 slot, __u64 now, __u64 at_ns,
+			   const struct wire_wall *at)
 {
 	__u32 gen = *(volatile __u32 *)&gates_gen;
+	struct span *s;
+	__u64 tag;
+
+	if (!t || !at || slot >= WIRE_SPANS_MAX)
+		return 0;
+	s = &t->spans[slot];
+	if (!span_open(s))
+		return 0;
+	if (s->gate_gen != gen)
+		span_refresh(t, s, gen);
+	tag = *(volatile __u64 *)&s->tag;
+	if (SPAN_STATE(tag) == SPAN_PENDING && s->sample_after_ns != NEVER && now > s->start_ns &&
+	    now - s->start_ns > s->sample_after_ns) {
+		if (slot < WIRE_NAMED_MAX)
+			return span_promote(t, slot, now, at_ns, at);
+		if (span_move(s, tag, SPAN_PENDING, SPAN_SKIPPED))
+			count(WIRE_C_NAMED_LIMIT);
+		return 0;
+	}
+	return SPAN_STATE(tag) == SPAN_PROFILING && slot < WIRE_NAMED_MAX;
+}
+
+__noinline __u32 spans_review(struct thread *t, __u64 now, __u64 at_ns, const struct wire_wall *at)
+{
 	__u32 mask = 0;
 
 	if (!t || !at)
 		return 0;
 	for (__u32 i = 0; i < WIRE_SPANS_MAX; i++) {
-		struct span *s = &t->spans[i];
-		__u32 state;
-
-		if (i >= t->depth)
+		if (i >= thread_depth(t))
 			break;
-		if (!span_open(s))
-			continue;
-		if (s->gate_gen != gen)
-			span_refresh(t, s, gen);
-		state = SPAN_STATE(*(volatile __u64 *)&s->tag);
-		if (state == SPAN_PENDING && s->sample_after_ns != NEVER && now > s->start_ns &&
-		    now - s->start_ns > s->sample_after_ns) {
-			if (i >= WIRE_NAMED_MAX) {
-				__u64 tag = *(volatile __u64 *)&s->tag;
-
-				if (span_move(s, tag, SPAN_PENDING, SPAN_SKIPPED))
-					count(WIRE_C_NAMED_LIMIT);
-				continue;
-			}
-			span_promote(t, i, now, at_ns, at);
-			state = SPAN_STATE(*(volatile __u64 *)&s->tag);
-		}
-		if (state == SPAN_PROFILING && i < WIRE_NAMED_MAX)
-			mask |= 1U << i;
+		mask |= (span_review(t, i, now, at_ns, at) & 1) << i;
 	}
 	return mask;
 }
@@ -446,7 +475,6 @@ __noinline int spans_due(struct thread *t, __u32 mask, __u64 now)
 		if (!(mask >> i & 1) || now + s->period_ns / 4 < s->next_due_ns)
 			continue;
 		is_due = 1;
-		opaque(is_due);
 		s->next_due_ns += s->period_ns;
 		if (s->next_due_ns < now)
 			s->next_due_ns = now + s->period_ns;
@@ -485,7 +513,7 @@ __noinline int spans_fill(struct thread *t, __u32 mask, struct wire_snapshot *re
 		to->seq = __sync_fetch_and_add(&s->n_due, 1);
 		to->pad = 0;
 		n++;
-		opaque(n);
+		forget(n);
 	}
 	rec->n_spans = n;
 	return 0;

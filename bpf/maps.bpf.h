@@ -25,6 +25,7 @@ __u32 sched_gen __weak = 1;          /* changes when the scheduler's programs ar
 __u64 sched_since_ns __weak = NEVER; /* since then all switches are seen */
 
 /* Written and read by BPF. */
+__u32 always_zero __weak = 0; /* see forget() */
 __u64 last_span_id __weak = 0;
 __u32 last_as_id __weak = 1U << 31;
 

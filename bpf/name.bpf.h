@@ -328,22 +328,21 @@ static long op_step_sleepable(__u32 i, void *run)
 }
 
 /*
- * Runs the entry or leave operations on the registers and SP that were put into the thread's
- * machine; captures go to the name of `slot`. False: drop the call.
+ * Runs the entry or leave operations on the registers that are in the thread's machine; captures go
+ * to the name of `slot`. False: drop the call.
  */
-static __always_inline bool ops_run(struct thread *t, const struct wire_endpoint *ep, __u32 slot,
-				    __u64 entry_ip, bool at_leave, bool may_sleep)
+static __always_inline int ops_run(struct thread *t, const struct wire_endpoint *ep, __u32 slot,
+				   bool at_leave, bool may_sleep)
 {
 	struct ops_run run = {t, ep, at_leave};
 	__u32 n = at_leave ? ep->n_leave_ops : ep->n_entry_ops;
 
-	t->machine.entry_ip = entry_ip;
 	t->machine.slot = slot;
 	t->machine.drop = 0;
 	t->machine.fault = 0;
 	t->machine.skip = 0;
 	if (slot < WIRE_NAMED_MAX)
-		t->names[slot].bytes = 0;
+		t->names[bounded(slot, WIRE_NAMED_MAX)].bytes = 0;
 	if (n > WIRE_OPS_MAX)
 		n = WIRE_OPS_MAX;
 	if (may_sleep)
@@ -351,6 +350,22 @@ static __always_inline bool ops_run(struct thread *t, const struct wire_endpoint
 	else
 		bpf_loop(n, op_step_atomic, &run, 0);
 	return !t->machine.drop;
+}
+
+/* Global functions, so that the verifier looks at each only once. */
+__noinline int ops_run_entry(struct thread *t, const struct wire_endpoint *ep, __u32 slot)
+{
+	return t && ep ? ops_run(t, ep, slot, false, false) : 1;
+}
+
+__noinline int ops_run_entry_sleepable(struct thread *t, const struct wire_endpoint *ep, __u32 slot)
+{
+	return t && ep ? ops_run(t, ep, slot, false, true) : 1;
+}
+
+__noinline int ops_run_leave(struct thread *t, const struct wire_endpoint *ep, __u32 slot)
+{
+	return t && ep ? ops_run(t, ep, slot, true, false) : 1;
 }
 
 #endif

@@ -25,7 +25,7 @@ int sample_tick(struct bpf_perf_event_data *ctx)
 	if (!t || !t->depth)
 		return 0;
 	sp = task_regs(task)->sp;
-	spans_check(t, sp);
+	spans_check(t, sp, task_regs(task)->ip);
 	shot.mono_ns = wall_now(t, &shot.wall);
 	shot.mask = spans_review(t, shot.mono_ns, shot.mono_ns, &shot.wall);
 	if (!shot.mask || !spans_due(t, shot.mask, shot.mono_ns))

@@ -42,7 +42,7 @@ static __always_inline void switch_out(struct task_struct *prev, bool is_preempt
 	t->wall.oncpu_ns += now - t->wall_ns;
 	t->wall_ns = now;
 	sp = task_regs(prev)->sp;
-	spans_check(t, sp);
+	spans_check(t, sp, task_regs(prev)->ip);
 	if (!t->depth)
 		return;
 	t->prev_state = state & 0xff;

@@ -171,7 +171,9 @@ static __always_inline void blocked_shot(struct task_struct *task, struct thread
 		shot->window = *w;
 		from->stored = w;
 	}
-	if (!w || shot->window.bytes > knob_max_window) {
+	/* Empty without a reason: no span was to be profiled yet when it was switched out. */
+	if (!w || shot->window.bytes > knob_max_window ||
+	    !(shot->window.bytes | shot->window.flags)) {
 		shot->window.bytes = 0;
 		shot->flags |= WIRE_SNAP_F_FAULT;
 	}

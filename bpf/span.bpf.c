@@ -163,14 +163,23 @@ static __always_inline __u32 call_flags(struct thread *t, const struct call *cal
 
 	if (ep_flags & WIRE_EP_F_END_PROBE)
 		flags |= SPAN_F_BY_END;
-	else if (!(ep_flags & WIRE_EP_F_URETPROBE) &&
-		 !site_known(t, call->ep_id, call->ret_addr, call->entry_ip))
+	else if (ep_flags & WIRE_EP_F_URETPROBE)
+		flags |= SPAN_F_URET;
+	else if (!site_known(t, call->ep_id, call->ret_addr, call->entry_ip))
 		flags |= SPAN_F_SITE_UNKNOWN;
 	if (ep_flags & WIRE_EP_F_REPORT_SLOW)
 		flags |= SPAN_F_REPORT_SLOW;
 	if (ep_flags & WIRE_EP_F_NAME_AT_LEAVE)
 		flags |= SPAN_F_NAME_AT_LEAVE;
 	return flags;
+}
+
+static __always_inline void machine_load(struct thread *t, struct pt_regs *ctx, __u64 sp,
+					 __u64 entry_ip)
+{
+	regs_copy(t->machine.r, ctx);
+	t->machine.r[WIRE_REG_RSP] = sp;
+	t->machine.entry_ip = entry_ip;
 }
 
 static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
@@ -199,9 +208,9 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 	}
 	slot = t->depth;
 	if (ep->flags & WIRE_EP_F_HAS_OPS) {
-		regs_copy(t->machine.r, ctx);
-		t->machine.r[WIRE_REG_RSP] = call.sp;
-		if (!ops_run(t, ep, slot, call.entry_ip, false, may_sleep)) {
+		machine_load(t, ctx, call.sp, call.entry_ip);
+		if (!(may_sleep ? ops_run_entry_sleepable(t, ep, slot)
+				: ops_run_entry(t, ep, slot))) {
 			count(WIRE_C_CONDITION_SKIP);
 			return 0;
 		}
@@ -249,8 +258,8 @@ static __always_inline void name_at_leave(struct pt_regs *ctx, struct thread *t,
 	ep = bpf_map_lookup_elem(&endpoints, &ep_id);
 	if (!ep)
 		return;
-	regs_copy(t->machine.r, ctx);
-	ops_run(t, ep, slot, s->entry_ip, true, false);
+	machine_load(t, ctx, ctx->sp, s->entry_ip);
+	ops_run_leave(t, ep, slot);
 }
 
 /*
@@ -268,13 +277,13 @@ static __always_inline int leave(struct pt_regs *ctx, bool is_uret)
 		struct span *s = &t->spans[i];
 		bool is_return;
 
-		if ((__u32)i >= t->depth || !span_open(s) || (s->flags & SPAN_F_BY_END))
+		if ((__u32)i >= thread_depth(t) || !span_open(s) || (s->flags & SPAN_F_BY_END))
 			continue;
 		if (sp <= s->entry_sp && s->entry_sp - sp < WIRE_STACK_SPREAD)
 			break;
 		if (sp <= s->entry_sp || sp - s->entry_sp >= WIRE_STACK_SPREAD)
 			continue;
-		is_return = sp == s->entry_sp + 8 || (!is_uret && ip - s->ret_addr < 256);
+		is_return = sp == s->entry_sp + 8 || (!is_uret && ip - s->ret_addr < RETURN_SPREAD);
 		if (is_return)
 			name_at_leave(ctx, t, i);
 		span_close(t, i, is_return ? WIRE_END_RETURN : WIRE_END_UNWOUND);
@@ -309,19 +318,20 @@ int span_end(struct pt_regs *ctx)
 	if (!ep)
 		return 0;
 	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
-		if ((__u32)i < t->depth && span_open(&t->spans[i]) && t->spans[i].ep_id == ep_id) {
+		if ((__u32)i < thread_depth(t) && span_open(&t->spans[i]) &&
+		    t->spans[i].ep_id == ep_id) {
 			slot = i;
 			break;
 		}
 	}
+	forget(slot);
+	opaque(slot);
 	if (slot >= WIRE_SPANS_MAX)
 		return 0;
 	if (ep->flags & WIRE_EP_F_END_OPS) {
-		__u64 entry_ip = ctx->ip - WIRE_COOKIE_OFF(cookie);
-
-		regs_copy(t->machine.r, ctx);
-		t->machine.r[WIRE_REG_RSP] = ctx->sp + WIRE_COOKIE_SP(cookie);
-		if (!ops_run(t, ep, WIRE_NAMED_MAX, entry_ip, true, false))
+		machine_load(t, ctx, ctx->sp + WIRE_COOKIE_SP(cookie),
+			     ctx->ip - WIRE_COOKIE_OFF(cookie));
+		if (!ops_run_leave(t, ep, WIRE_NAMED_MAX))
 			return 0;
 	} else {
 		name_at_leave(ctx, t, slot);

@@ -17,6 +17,9 @@
 
 #define NEVER (~0ULL)
 
+/* A return site is less than this many bytes past the return address that it belongs to. */
+#define RETURN_SPREAD 256
+
 /* States of a span, the low byte of its tag; the rest of the tag is the thread's push count. */
 enum span_state {
 	SPAN_FREE,
@@ -34,6 +37,7 @@ enum span_flag {
 	SPAN_F_PROMOTE_FAILED = 1 << 2, /* the ring was full */
 	SPAN_F_REPORT_SLOW = 1 << 3,
 	SPAN_F_NAME_AT_LEAVE = 1 << 4,
+	SPAN_F_URET = 1 << 5, /* a uretprobe replaces its return address */
 };
 
 struct span {
@@ -139,6 +143,12 @@ static __always_inline __u64 wall_now(struct thread *t, struct wire_wall *ret)
 	return now;
 }
 
+/* Read anew each time: it may change under a loop, and the verifier need not remember it. */
+static __always_inline __u32 thread_depth(const struct thread *t)
+{
+	return *(volatile __u32 *)&t->depth;
+}
+
 static __always_inline bool span_open(const struct span *s)
 {
 	return SPAN_STATE(*(volatile __u64 *)&s->tag) != SPAN_FREE;
@@ -148,13 +158,6 @@ static __always_inline bool span_open(const struct span *s)
 static __always_inline bool span_covers(const struct span *s, __u64 sp)
 {
 	return sp <= s->entry_sp + 8 && s->entry_sp - sp + 8 < WIRE_STACK_SPREAD;
-}
-
-/* SP so far up that the span's frame is gone; on the same stack. */
-static __always_inline bool span_gone(const struct span *s, __u64 sp)
-{
-	return sp > s->entry_sp + 8 && sp - s->entry_sp < WIRE_STACK_SPREAD &&
-	       !(s->flags & SPAN_F_BY_END);
 }
 
 #endif

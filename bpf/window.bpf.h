@@ -62,7 +62,7 @@ static __always_inline void window_extent(const struct thread *t, __u64 sp, stru
 		const struct span *s = &t->spans[i];
 		__u32 state = SPAN_STATE(*(volatile __u64 *)&s->tag);
 
-		if (i >= t->depth)
+		if (i >= thread_depth(t))
 			break;
 		if (state == SPAN_FREE || state == SPAN_SKIPPED || s->sample_after_ns == NEVER)
 			continue;

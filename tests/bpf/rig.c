@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -217,6 +218,38 @@ struct latency rig_latency(const struct rig *rig, uint32_t ep_id)
 
 	assert_int_equal(kern_latency(rig->kern, ep_id, &l), 0);
 	return l;
+}
+
+const struct event *rig_event_of(const struct rig *rig, enum wire_kind kind, uint32_t tid)
+{
+	const struct event *e;
+
+	for (size_t i = 0; (e = rig_event(rig, kind, i)); i++) {
+		if (e->h->tid == tid)
+			return e;
+	}
+	return NULL;
+}
+
+uint64_t rig_duration(const struct event *end)
+{
+	const struct wire_wall *wall = &end->end->wall;
+	uint64_t ns = end->h->mono_ns - end->end->start_ns;
+
+	assert_int_equal(wall->oncpu_ns + wall->runq_ns + wall->blocked_ns, ns);
+	return ns;
+}
+
+pid_t rig_child(int (*fn)(void *arg), void *arg)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		_exit(fn(arg));
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return pid;
 }
 
 void rig_spin(uint64_t ns)

@@ -47,6 +47,15 @@ size_t rig_count(const struct rig *rig, enum wire_kind kind);
 uint64_t rig_counter(struct rig *rig, enum wire_counter id);
 struct latency rig_latency(const struct rig *rig, uint32_t ep_id);
 
+/* A record of the given kind whose header has this tid, NULL: there is none. */
+const struct event *rig_event_of(const struct rig *rig, enum wire_kind kind, uint32_t tid);
+
+/* Asserts that the end's three parts add up to its duration, and returns that. */
+uint64_t rig_duration(const struct event *end);
+
+/* Runs fn in a forked child, which exits with its result; waits for it. */
+pid_t rig_child(int (*fn)(void *arg), void *arg);
+
 /* Uses the CPU, or sleeps, for at least this long. */
 void rig_spin(uint64_t ns);
 void rig_sleep(uint64_t ns);

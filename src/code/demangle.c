@@ -5,7 +5,8 @@
  * A short name can expand to more text than fits into memory (substitutions double it again and
  * again), and the demanglers have no way to be told to stop. So the text goes to a callback that
  * leaves them by longjmp when the buffer is full: in callback form they keep their state on the
- * stack (only the decoding of a Rust punycode identifier allocates, a few hundred bytes).
+ * stack. Only the decoding of a punycode identifier (Rust, not ASCII) allocates; libiberty itself
+ * loses those few bytes when the punycode is malformed.
  */
 #include "code/demangle.h"
 

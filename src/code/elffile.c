@@ -17,14 +17,14 @@ bool elffile_is_mapped(int fd)
 	return fstat(fd, &st) == 0 && st.st_uid == 0 && !(st.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-int elffile_begin(int fd, Elf **ret)
+static int begin(int fd, Elf_Cmd how, Elf **ret)
 {
 	const char *ident;
 	Elf64_Ehdr *eh;
 	Elf *elf;
 
 	elf_version(EV_CURRENT);
-	elf = elf_begin(fd, elffile_is_mapped(fd) ? ELF_C_READ_MMAP : ELF_C_READ, NULL);
+	elf = elf_begin(fd, how, NULL);
 	if (!elf)
 		return -ENOEXEC;
 	ident = elf_getident(elf, NULL);
@@ -36,6 +36,74 @@ int elffile_begin(int fd, Elf **ret)
 	}
 	*ret = elf;
 	return 0;
+}
+
+int elffile_begin(int fd, Elf **ret)
+{
+	return begin(fd, elffile_is_mapped(fd) ? ELF_C_READ_MMAP : ELF_C_READ, ret);
+}
+
+/* Calls for each section; the name is NULL when the header lies. */
+static Elf_Scn *next_section(Elf *elf, Elf_Scn *scn, Elf64_Shdr **ret, const char **ret_name)
+{
+	size_t names;
+
+	scn = elf_nextscn(elf, scn);
+	if (!scn)
+		return NULL;
+	*ret = elf64_getshdr(scn);
+	*ret_name = *ret && elf_getshdrstrndx(elf, &names) == 0
+			    ? elf_strptr(elf, names, (*ret)->sh_name)
+			    : NULL;
+	return scn;
+}
+
+static bool has_packed_dwarf(Elf *elf)
+{
+	Elf_Scn *scn = NULL;
+	const char *name;
+	Elf64_Shdr *sh;
+
+	while ((scn = next_section(elf, scn, &sh, &name)))
+		if (name && strncmp(name, ".debug", 6) == 0 && (sh->sh_flags & SHF_COMPRESSED))
+			return true;
+	return false;
+}
+
+/* The headers of a file that is not mapped are libelf's copy; libdw skips sections without data. */
+static void hide_unneeded(Elf *elf)
+{
+	static const char *const names[] = {".debug_loc", ".debug_loclists", ".debug_macro",
+					    ".debug_macinfo", ".debug_frame"};
+	Elf_Scn *scn = NULL;
+	const char *name;
+	Elf64_Shdr *sh;
+
+	while ((scn = next_section(elf, scn, &sh, &name)))
+		for (size_t i = 0; name && i < sizeof(names) / sizeof(names[0]); i++)
+			if (strcmp(name, names[i]) == 0)
+				sh->sh_type = SHT_NOBITS;
+}
+
+int elffile_begin_dwarf(int fd, Elf **ret)
+{
+	Elf *elf;
+	int r = elffile_begin(fd, &elf);
+
+	if (r || !elffile_is_mapped(fd)) {
+		if (!r)
+			hide_unneeded(*ret = elf);
+		return r;
+	}
+	if (!has_packed_dwarf(elf)) {
+		*ret = elf;
+		return 0;
+	}
+	elf_end(elf);
+	r = begin(fd, ELF_C_READ, ret);
+	if (!r)
+		hide_unneeded(*ret);
+	return r;
 }
 
 Elf_Scn *elffile_section(Elf *elf, const char *name, Elf64_Shdr *ret)

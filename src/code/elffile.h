@@ -15,6 +15,11 @@
 
 /* fd stays the caller's and must outlive the handle. 0, -ENOEXEC (not x86-64 ELF), -ENOMEM. */
 int elffile_begin(int fd, Elf **ret);
+/*
+ * The same for one who reads DWARF: a file with compressed sections is not mapped, so that their packed
+ * form does not stay in memory, and sections that no line or function is found by are hidden.
+ */
+int elffile_begin_dwarf(int fd, Elf **ret);
 
 /* The section's contents; NULL when there is none, it has no data, or its header lies. */
 Elf_Scn *elffile_section(Elf *elf, const char *name, Elf64_Shdr *ret);
@@ -30,6 +35,7 @@ size_t elffile_build_id(Elf *elf, uint8_t *ret, size_t max);
  * unpacked, and of what is not mapped. UINT64_MAX: a header lies.
  */
 uint64_t elffile_debug_bytes(Elf *elf, bool mapped);
+/* Whether elffile_begin maps this file. */
 bool elffile_is_mapped(int fd);
 bool elffile_has_dwarf(Elf *elf);
 /* The DWARF string sections end in NUL: libdw relies on it. To be asked once they are unpacked. */

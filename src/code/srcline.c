@@ -28,7 +28,9 @@ enum {
 	UNITS_MAX = 1 << 20,
 	RANGES_MAX = 4096,                /* of one DIE */
 	LINE_PROGRAM_MAX_BYTES = 8 << 20, /* of one unit; a row in memory is many times its bytes */
-	WORK_MAX = 4 << 20, /* DIEs and bytes of line programs until the handle is closed */
+	UNIT_HELD_BYTES = 4096, /* estimate: what libdw keeps of a unit once it was used */
+	LINE_HELD_FACTOR = 16,  /* estimate: bytes of rows for a byte of line program */
+	HELD_MIN_BYTES = 6 << 20,
 	REOPEN_MAX = 256,
 	DEBUG_MAX_BYTES = 768 << 20,
 };
@@ -63,7 +65,8 @@ struct srcline {
 	bool units_listed;
 	VEC(struct unit *) open_units; /* owned */
 	struct hash unit_of_die;
-	uint64_t work;
+	uint64_t base_bytes; /* memory that the unpacked sections take */
+	uint64_t held_bytes; /* estimate of what look-ups have added to it */
 	unsigned int n_opened;
 };
 
@@ -89,13 +92,13 @@ static void close_dwarf(struct srcline *s)
 		elf_end(s->alt_elf);
 	s->dwarf = s->alt = NULL;
 	s->elf = s->alt_elf = NULL;
-	s->work = 0;
+	s->held_bytes = 0;
 }
 
 static int open_one(int fd, uint64_t *budget, Elf **ret_elf, Dwarf **ret)
 {
 	uint64_t bytes;
-	int r = elffile_begin(fd, ret_elf);
+	int r = elffile_begin_dwarf(fd, ret_elf);
 
 	if (r)
 		return r == -ENOMEM ? r : -ENOENT;
@@ -124,6 +127,7 @@ static int open_dwarf(struct srcline *s)
 		close_dwarf(s);
 		return r;
 	}
+	s->base_bytes = DEBUG_MAX_BYTES - budget;
 	if (s->alt)
 		dwarf_setalt(s->dwarf, s->alt);
 	return 0;
@@ -250,7 +254,7 @@ static void list_units(struct srcline *s)
 	s->units_listed = true;
 	while (n++ < UNITS_MAX &&
 	       dwarf_get_units(s->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
-		s->work++;
+		s->held_bytes += 256;
 		if (type == DW_UT_compile && ranges_add_die(&s->units, &die) < 0)
 			break;
 	}
@@ -327,7 +331,7 @@ static int fill_unit(struct srcline *s, struct unit *u)
 	if (!dwarf_offdie(s->dwarf, u->die, &die))
 		return 0;
 	list_functions(&l, &die, 0);
-	s->work += UNIT_DIES_MAX - l.budget;
+	s->held_bytes += UNIT_HELD_BYTES + u->functions.v.cap * sizeof(u->functions.v.at[0]);
 	ranges_sort(&u->functions);
 	return l.error;
 }
@@ -446,7 +450,7 @@ static bool line_program_is_sane(struct srcline *s, struct unit *u, Dwarf_Die *c
 	memcpy(&length, data + off, sizeof(length));
 	if (length > LINE_PROGRAM_MAX_BYTES)
 		return false;
-	s->work += length / 4;
+	s->held_bytes += (uint64_t)length * LINE_HELD_FACTOR;
 	u->lines_counted = true;
 	u->no_lines = false;
 	return true;
@@ -493,7 +497,6 @@ static size_t fill_frames(struct srcline *s, struct unit *u, uint64_t addr,
 		return ret[0].file ? 1 : 0;
 	c.n = 1;
 	find_inlined(&c, &c.dies[0], addr, 0);
-	s->work += FUNCTION_DIES_MAX - c.budget;
 	for (size_t i = 0; i < c.n; i++) {
 		name_frame(&c.dies[c.n - 1 - i], &ret[i]);
 		if (i > 0 && lines)
@@ -507,7 +510,8 @@ size_t srcline_find(struct srcline *s, uint64_t vaddr, struct srcline_frame *ret
 	struct unit *u;
 	uint64_t die;
 
-	if (s->work > WORK_MAX)
+	/* Opening again costs as much as was unpacked: the larger that is, the more may be added. */
+	if (s->held_bytes > HELD_MIN_BYTES + s->base_bytes / 2)
 		close_dwarf(s);
 	if (!s->dwarf && open_dwarf(s))
 		return 0;

@@ -2,7 +2,7 @@
 /*
  * bench_symbolize.c: what symbols cost.
  *
- * usage: bench_symbolize [BINARY [DEBUG-DIRS]]
+ * usage: bench_symbolize [BINARY [DEBUG-DIRS [ADDRESSES]]]
  * For one binary (mariadbd by default): time and memory of the first symbol, cost of each further
  * distinct address with and without DWARF, of an address that was seen before, and of a look-up by
  * name. Prints figures; judges nothing.
@@ -24,6 +24,7 @@ enum { ADDRESSES_MAX = 20000 };
 
 struct bench {
 	const char *path;
+	size_t max; /* addresses */
 	struct module *m;
 	struct {
 		uint64_t *at;
@@ -54,7 +55,7 @@ static bool add_address(void *ctx, const struct symtab_symbol *sym)
 {
 	struct bench *b = ctx;
 
-	return sym->size < 8 || b->addresses.n >= ADDRESSES_MAX ||
+	return sym->size < 8 || b->addresses.n >= b->max ||
 	       vec_push(&b->addresses, sym->vaddr + sym->size / 2) == 0;
 }
 
@@ -132,6 +133,7 @@ int main(int argc, char **argv)
 		printf("bench_symbolize: skipped: cannot use '%s'\n", b.path);
 		return 77;
 	}
+	b.max = argc > 3 ? strtoul(argv[3], NULL, 10) : ADDRESSES_MAX;
 	plain.debug_dirs = lines.debug_dirs = argc > 2 ? argv[2] : NULL;
 	printf("%s, resident before: %.1f MiB\n", b.path, resident_mib());
 	bench_name(&b, "dispatch_command");

@@ -139,6 +139,23 @@ static int compile_named(struct compiler *c, const struct expr_node *node, struc
 	return emit_place(c, &place);
 }
 
+static int compile_getter(struct compiler *c, const struct expr_node *node)
+{
+	struct errmsg why = {""};
+	struct value_type unused;
+	struct place place = {0};
+	int r;
+
+	if (!c->resolver || !c->resolver->getter)
+		return fail_at(c, node->at, "functions cannot be looked up here");
+	r = c->resolver->getter(c->resolver->ctx, node->text, &place, &why);
+	if (r < 0)
+		return resolver_failed(c, node, r, &why);
+	r = compile_value(c, node->a, &unused);
+	r = r < 0 ? r : emit_add(c, place.offset);
+	return r < 0 ? r : emit_load(c, place.size, false, VALUE_UNTYPED);
+}
+
 static int compile_argument(struct compiler *c, const struct expr_node *node,
 			    struct value_type *ret)
 {
@@ -294,6 +311,8 @@ static int compile_node(struct compiler *c, const struct expr_node *node, struct
 		return compile_member(c, node, ret);
 	case EXPR_INDEX:
 		return compile_index(c, node, ret);
+	case EXPR_GETTER:
+		return compile_getter(c, node);
 	default:
 		return compile_unary(c, node, ret);
 	}

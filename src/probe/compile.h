@@ -53,6 +53,8 @@ struct expression_resolver {
 	/* Each: 0, or a negative errno with why[] filled in. Any may be NULL. */
 	int (*global)(void *ctx, const char *name, struct place *ret, struct errmsg *why);
 	int (*variable)(void *ctx, const char *name, struct place *ret, struct errmsg *why);
+	/* The offset in its first argument from which a function returns a value of `size` bytes. */
+	int (*getter)(void *ctx, const char *function, struct place *ret, struct errmsg *why);
 	int (*argument)(void *ctx, unsigned int number, struct place *ret, struct errmsg *why);
 	/* Member of the structure `type` (or of what it points to): its offset and type. */
 	int (*member)(void *ctx, struct value_type type, const char *name, int64_t *ret_offset,

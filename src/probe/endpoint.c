@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/glob.h"
 #include "probe/endpoint_priv.h"
 
 static const char *const leave_names[] = {
@@ -168,7 +169,7 @@ static int parse_target(struct cursor *c, const char *stop, struct target_text *
 }
 
 /* An expression from the cursor on; the token after it must be the end or ';'. */
-static int take_expression(struct cursor *c, enum expression_kind kind, struct expression **ret)
+static int take_condition(struct cursor *c, struct expression **ret)
 {
 	struct scan s;
 	int r;
@@ -176,7 +177,7 @@ static int take_expression(struct cursor *c, enum expression_kind kind, struct e
 	if (*ret)
 		return fail_at(c, c->pos, "this option is given twice");
 	scan_init(&s, "endpoint", c->text, c->pos, c->e);
-	r = s.token.kind == TOKEN_BAD ? -EINVAL : parse_expression(&s, kind, ret);
+	r = s.token.kind == TOKEN_BAD ? -EINVAL : parse_expression(&s, EXPRESSION_CONDITION, ret);
 	if (r < 0)
 		return r;
 	if (s.token.kind == TOKEN_BAD)
@@ -187,16 +188,65 @@ static int take_expression(struct cursor *c, enum expression_kind kind, struct e
 	return 0;
 }
 
+/* True when both capture the same fields between the same literals, so that one formats the other. */
+static bool same_parts(const struct expression *a, const struct expression *b)
+{
+	if (a->parts.n != b->parts.n)
+		return false;
+	for (size_t i = 0; i < a->parts.n; i++) {
+		const struct expr_part *x = &a->parts.at[i];
+		const struct expr_part *y = &b->parts.at[i];
+
+		if ((x->kind == PART_LITERAL) != (y->kind == PART_LITERAL) || x->lower != y->lower)
+			return false;
+		if (x->kind == PART_LITERAL && strcmp(x->text, y->text) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* name [ "@" "guard" ] { "|" name [ "@" "guard" ] } */
+static int parse_alternatives(struct scan *s, struct name_choice *ret)
+{
+	int r;
+
+	do {
+		size_t at = s->token.at;
+		struct name_alternative *alt = &ret->at[ret->n];
+
+		if (ret->n == NAME_ALTERNATIVES_MAX)
+			return scan_error(s, at, "more than %d alternatives",
+					  NAME_ALTERNATIVES_MAX);
+		r = s->token.kind == TOKEN_BAD ? -EINVAL
+					       : parse_expression(s, EXPRESSION_NAME, &alt->name);
+		if (r < 0)
+			return r;
+		ret->n++;
+		if (!same_parts(ret->at[0].name, alt->name))
+			return scan_error(s, at,
+					  "alternatives must have the same parts and literals");
+		if (!scan_take_punct(s, "@"))
+			continue;
+		if (s->token.kind != TOKEN_STRING)
+			return scan_error(
+				s, s->token.at,
+				"expected a pattern of the file's path, or \"build-id:HEX\"");
+		alt->guard = strdup(s->string);
+		if (!alt->guard)
+			return -ENOMEM;
+		scan_next(s);
+	} while (scan_take_punct(s, "|"));
+	return s->token.kind == TOKEN_BAD ? -EINVAL : 0;
+}
+
 /* "(" name ")" right after the target. */
-static int take_parenthesized(struct cursor *c, struct expression **ret)
+static int take_parenthesized(struct cursor *c, struct name_choice *ret)
 {
 	struct scan s;
 	int r;
 
 	scan_init(&s, "endpoint", c->text, c->pos + 1, c->e);
-	if (s.token.kind == TOKEN_BAD)
-		return -EINVAL;
-	r = parse_expression(&s, EXPRESSION_NAME, ret);
+	r = parse_alternatives(&s, ret);
 	r = r < 0 ? r : scan_expect_punct(&s, ")");
 	if (r < 0)
 		return r;
@@ -205,6 +255,22 @@ static int take_parenthesized(struct cursor *c, struct expression **ret)
 				  "unexpected text after ')' (options start with ';')");
 	c->pos = s.token.at;
 	return 0;
+}
+
+/* A name as an option's value. */
+static int take_name(struct cursor *c, struct name_choice *ret)
+{
+	struct scan s;
+	int r;
+
+	if (ret->n)
+		return fail_at(c, c->pos, "this option is given twice");
+	scan_init(&s, "endpoint", c->text, c->pos, c->e);
+	r = parse_alternatives(&s, ret);
+	if (r == 0 && s.token.kind != TOKEN_END)
+		return scan_error(&s, s.token.at, "unexpected text after the expression");
+	c->pos = s.token.at;
+	return r;
 }
 
 static int take_normalize(struct endpoint *ep, struct cursor *c)
@@ -269,13 +335,13 @@ static bool option_is(const struct cursor *c, size_t at, size_t n, const char *n
 static int take_value(struct endpoint *ep, struct cursor *c, size_t at, size_t n)
 {
 	if (option_is(c, at, n, "name"))
-		return take_expression(c, EXPRESSION_NAME, &ep->name);
+		return take_name(c, &ep->name);
 	if (option_is(c, at, n, "leave-name"))
-		return take_expression(c, EXPRESSION_NAME, &ep->leave_name);
+		return take_name(c, &ep->leave_name);
 	if (option_is(c, at, n, "if"))
-		return take_expression(c, EXPRESSION_CONDITION, &ep->condition);
+		return take_condition(c, &ep->condition);
 	if (option_is(c, at, n, "end-if"))
-		return take_expression(c, EXPRESSION_CONDITION, &ep->end_condition);
+		return take_condition(c, &ep->end_condition);
 	if (option_is(c, at, n, "normalize"))
 		return take_normalize(ep, c);
 	if (option_is(c, at, n, "leave"))
@@ -284,13 +350,15 @@ static int take_value(struct endpoint *ep, struct cursor *c, size_t at, size_t n
 		return take_match(ep, c);
 	if (option_is(c, at, n, "as") && !ep->as)
 		return take_word(c, "", &ep->as);
+	if (option_is(c, at, n, "file") && !ep->file)
+		return take_word(c, "", &ep->file);
 	if (option_is(c, at, n, "end") && !ep->has_end) {
 		ep->has_end = true;
 		return parse_target(c, ":", &ep->end);
 	}
 	return fail_at(
 		c, at,
-		"unknown or repeated option (name, leave-name, if, end, end-if, once, match, normalize, as, leave)");
+		"unknown or repeated option (name, leave-name, if, end, end-if, once, match, normalize, as, leave, file)");
 }
 
 static int take_option(struct endpoint *ep, struct cursor *c)
@@ -310,7 +378,7 @@ static int take_option(struct endpoint *ep, struct cursor *c)
 	if (c->text[c->pos] != '=')
 		return fail_at(
 			c, at,
-			"options are name=, leave-name=, if=, end=, end-if=, once, match=, normalize=, as=, leave=");
+			"options are name=, leave-name=, if=, end=, end-if=, once, match=, normalize=, as=, leave=, file=");
 	c->pos++;
 	return take_value(ep, c, at, n);
 }
@@ -340,7 +408,7 @@ static int check_endpoint(const struct endpoint *ep, const struct cursor *c)
 	if (ep->has_end && ep->leave != LEAVE_AUTO && ep->leave != LEAVE_END)
 		return fail_at(c, 0,
 			       "an endpoint with end= ends there: leave= cannot be another method");
-	if (ep->name && ep->leave_name)
+	if (ep->name.n && ep->leave_name.n)
 		return fail_at(c, 0, "name= and leave-name= exclude each other");
 	if (ep->target.target.kind == ENDPOINT_USDT && !ep->has_end)
 		return fail_at(
@@ -376,14 +444,22 @@ int parse_endpoint(const char *text, struct endpoint **ret, struct errmsg *e)
 	return 0;
 }
 
+static void choice_deinit(struct name_choice *c)
+{
+	for (size_t i = 0; i < NAME_ALTERNATIVES_MAX; i++) {
+		expression_free(c->at[i].name);
+		free(c->at[i].guard);
+	}
+}
+
 struct endpoint *endpoint_free(struct endpoint *ep)
 {
 	if (!ep)
 		return NULL;
 	target_deinit(&ep->target);
 	target_deinit(&ep->end);
-	expression_free(ep->name);
-	expression_free(ep->leave_name);
+	choice_deinit(&ep->name);
+	choice_deinit(&ep->leave_name);
 	expression_free(ep->condition);
 	expression_free(ep->end_condition);
 	if (ep->has_regex)
@@ -392,6 +468,7 @@ struct endpoint *endpoint_free(struct endpoint *ep)
 	free(ep->as);
 	free(ep->display);
 	free(ep->match);
+	free(ep->file);
 	free(ep);
 	return NULL;
 }
@@ -437,45 +514,16 @@ const struct endpoint_target *endpoint_end(const struct endpoint *ep)
 	return ep->has_end ? &ep->end.target : NULL;
 }
 
-bool endpoint_has_name(const struct endpoint *ep)
+bool endpoint_wants_file(const struct endpoint *ep, const char *path)
 {
-	return ep->name || ep->leave_name;
+	if (!ep->file)
+		return true;
+	if (ep->file[0] == '!')
+		return !glob_match(ep->file + 1, path);
+	return glob_match(ep->file, path);
 }
 
-int endpoint_compile(const struct endpoint *ep, const struct expression_resolver *entry,
-		     const struct expression_resolver *end, struct wire_endpoint *ret,
-		     uint32_t *ret_registers, struct errmsg *e)
+bool endpoint_has_name(const struct endpoint *ep)
 {
-	struct compile_input in = {.text = ep->text,
-				   .condition = ep->condition,
-				   .keep = ep->leave_name,
-				   .name = ep->name,
-				   .phase = COMPILE_ENTRY};
-	struct program program = {0};
-	int r = compile_program(&in, entry, &program, e);
-
-	if (r < 0)
-		return r;
-	memset(ret, 0, sizeof(*ret));
-	memcpy(ret->entry_ops, program.ops, program.n * sizeof(program.ops[0]));
-	memcpy(ret->match, program.match, sizeof(ret->match));
-	ret->n_entry_ops = program.n;
-	*ret_registers = program.registers;
-	in = (struct compile_input){.text = ep->text,
-				    .condition = ep->end_condition,
-				    .name = ep->leave_name,
-				    .phase = ep->has_end ? COMPILE_END : COMPILE_LEAVE};
-	program.n = 0; /* the bytes to match stay: one table serves both programs */
-	r = compile_program(&in, ep->has_end ? end : NULL, &program, e);
-	if (r < 0)
-		return r;
-	memcpy(ret->leave_ops, program.ops, program.n * sizeof(program.ops[0]));
-	memcpy(ret->match, program.match, sizeof(ret->match));
-	ret->n_leave_ops = program.n;
-	ret->flags = (ep->once ? WIRE_EP_F_BEGIN_IF_NONE : 0) |
-		     (ep->has_end ? WIRE_EP_F_END_PROBE : 0) |
-		     (ep->leave_name ? WIRE_EP_F_NAME_AT_LEAVE : 0) |
-		     (ret->n_entry_ops ? WIRE_EP_F_HAS_OPS : 0) |
-		     (ep->end_condition ? WIRE_EP_F_END_OPS : 0);
-	return 0;
+	return ep->name.n || ep->leave_name.n;
 }

@@ -49,6 +49,22 @@ static void append_number(char *buf, size_t *n, size_t max, const struct expr_pa
 	append(buf, n, max, text, strlen(text));
 }
 
+/*
+ * A pointer that is not what the expression takes it for reads as bytes that are no text. Such a
+ * field counts as not read.
+ */
+static bool is_text(const char *text, size_t bytes)
+{
+	size_t bad = 0;
+
+	for (size_t i = 0; i < bytes; i++) {
+		unsigned char c = (unsigned char)text[i];
+
+		bad += (c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f;
+	}
+	return bad * 4 <= bytes;
+}
+
 /* Joins fields and literals; the number of fields that could be read is returned. */
 static size_t join_fields(const struct expression *x, const uint8_t *fields, size_t bytes,
 			  char *buf, size_t max)
@@ -67,6 +83,9 @@ static size_t join_fields(const struct expression *x, const uint8_t *fields, siz
 		}
 		if (!decode_field(fields, bytes, &off, &f))
 			break;
+		if ((f.type == WIRE_FIELD_STR || f.type == WIRE_FIELD_CUT) &&
+		    !is_text(f.text, f.text_bytes))
+			f.type = WIRE_FIELD_FAULT;
 		n_read += f.type != WIRE_FIELD_FAULT;
 		if (f.type == WIRE_FIELD_STR || f.type == WIRE_FIELD_CUT)
 			append(buf, &n, max, f.text, strnlen(f.text, f.text_bytes));
@@ -127,7 +146,7 @@ static void escape_name(const char *in, char *buf, size_t max)
 void endpoint_format_name(const struct endpoint *ep, const uint8_t *fields, size_t bytes, char *buf,
 			  size_t buf_bytes)
 {
-	const struct expression *x = ep->name ? ep->name : ep->leave_name;
+	const struct expression *x = ep->name.n ? ep->name.at[0].name : ep->leave_name.at[0].name;
 	char joined[NAME_BYTES_MAX];
 
 	if (!x || join_fields(x, fields, bytes, joined, sizeof(joined)) == 0 || !joined[0]) {

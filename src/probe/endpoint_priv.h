@@ -24,6 +24,19 @@ struct target_text {
 	char *words[3];                /* owned */
 };
 
+enum { NAME_ALTERNATIVES_MAX = 6 };
+
+/* One way to read the name; the first that fits the binary is used. */
+struct name_alternative {
+	struct expression *name; /* owned */
+	char *guard;             /* owned; NULL, a glob on the file's path, or "build-id:HEX" */
+};
+
+struct name_choice {
+	struct name_alternative at[NAME_ALTERNATIVES_MAX]; /* all have the same parts */
+	size_t n;
+};
+
 /* All owned. */
 struct endpoint {
 	char *text;
@@ -36,20 +49,30 @@ struct endpoint {
 	char *as;               /* display name given by the user */
 	char *display;          /* found in the binary */
 	char *match;            /* glob on the formatted name */
+	char *file;             /* glob on the path of the file, '!' in front: all others */
 	bool has_regex;
 	regex_t regex;
-	struct expression *name;
-	struct expression *leave_name;
+	struct name_choice name;
+	struct name_choice leave_name;
 	struct expression *condition;
 	struct expression *end_condition;
 };
 
-/*
- * Fills in everything but site_off. entry and end resolve names at the entry and at the end function
- * (end may be NULL without one). ret_registers: registers that the programs at entry read.
- */
+/* The binary that an endpoint is compiled for; either may be NULL. */
+struct endpoint_build {
+	const char *path;
+	const char *build_id; /* lower-case hexadecimal */
+};
+
+struct endpoint_code {
+	struct wire_endpoint wire; /* everything but site_off */
+	uint32_t registers;        /* bit i: the entry program reads enum wire_reg i */
+	bool nameless;             /* a name was asked for, but no alternative fits this build */
+};
+
+/* entry and end resolve names at the entry and at the end function (end may be NULL without one). */
 int endpoint_compile(const struct endpoint *ep, const struct expression_resolver *entry,
-		     const struct expression_resolver *end, struct wire_endpoint *ret,
-		     uint32_t *ret_registers, struct errmsg *e);
+		     const struct expression_resolver *end, const struct endpoint_build *build,
+		     struct endpoint_code *ret, struct errmsg *e);
 
 #endif

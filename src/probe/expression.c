@@ -97,6 +97,30 @@ static int parse_global(struct parser *p, uint32_t at, uint16_t *ret)
 	return scan_expect_punct(p->s, ")");
 }
 
+/* getter(FUNCTION, V) */
+static int parse_getter(struct parser *p, uint32_t at, uint16_t *ret)
+{
+	struct expr_node node = {.kind = EXPR_GETTER, .at = at};
+	AUTO_FREE char *text = NULL;
+	int r = scan_expect_punct(p->s, "(");
+
+	if (r < 0)
+		return r;
+	if (p->s->token.kind != TOKEN_IDENT && p->s->token.kind != TOKEN_STRING)
+		return fail_here(p, "expected the name of a function");
+	text = token_text(p->s);
+	if (!text)
+		return -ENOMEM;
+	scan_next(p->s);
+	r = scan_expect_punct(p->s, ",");
+	r = r < 0 ? r : parse_value(p, &node.a);
+	if (r < 0)
+		return r;
+	node.text = TAKE_PTR(text);
+	r = add_node(p, node, ret);
+	return r < 0 ? r : scan_expect_punct(p->s, ")");
+}
+
 static int parse_entry(struct parser *p, uint32_t at, uint16_t *ret)
 {
 	struct expr_node node = {.kind = EXPR_ENTRY, .at = at};
@@ -130,6 +154,7 @@ static int parse_ident(struct parser *p, uint16_t *ret)
 	const struct load_name *load = NULL;
 	bool is_global = scan_is_ident(s, "global");
 	bool is_entry = scan_is_ident(s, "entry");
+	bool is_getter = scan_is_ident(s, "getter");
 
 	for (size_t i = 0; i < ARRAY_SIZE(load_names); i++)
 		if (scan_is_ident(s, load_names[i].name))
@@ -146,7 +171,7 @@ static int parse_ident(struct parser *p, uint16_t *ret)
 			node.number = i;
 		}
 	}
-	if (node.kind == EXPR_VAR && !load && !is_global && !is_entry) {
+	if (node.kind == EXPR_VAR && !load && !is_global && !is_entry && !is_getter) {
 		node.text = token_text(s);
 		if (!node.text)
 			return -ENOMEM;
@@ -158,6 +183,8 @@ static int parse_ident(struct parser *p, uint16_t *ret)
 		return parse_global(p, node.at, ret);
 	if (is_entry)
 		return parse_entry(p, node.at, ret);
+	if (is_getter)
+		return parse_getter(p, node.at, ret);
 	if (node.kind == EXPR_VAR && scan_is_punct(s, "(")) {
 		int r = scan_error(s, node.at, "unknown function '%s'", node.text);
 
@@ -616,7 +643,8 @@ static int parse_parts(struct parser *p)
 
 	do
 		r = parse_part(p, false);
-	while (r == 0 && p->s->token.kind != TOKEN_END && !scan_is_punct(p->s, ")"));
+	while (r == 0 && p->s->token.kind != TOKEN_END && !scan_is_punct(p->s, ")") &&
+	       !scan_is_punct(p->s, "|") && !scan_is_punct(p->s, "@"));
 	return r;
 }
 

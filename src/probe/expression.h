@@ -6,7 +6,8 @@
  *   part      = "literal" | str(ADDR[, LEN]) | stdstring(ADDR) | libcxxstring(ADDR) | ruststr(argN)
  *             | int(V) | uint(V) | hex(V) | map(V, 3="query", ...) | lower(name) | V
  *   V, ADDR   = sums, &, <<, >>, * CONST over: number, argN, register, ret, *V, u8..u64(V),
- *               s8..s64(V), global(SYMBOL), entry(V), variable, V->field, V.field, V[CONST]
+ *               s8..s64(V), global(SYMBOL), getter(FUNCTION, V), entry(V),
+ *               variable, V->field, V.field, V[CONST]
  *   condition = test { && test }, test = V OP NUMBER | str(ADDR[, LEN]) OP "text"
  *               OP is == != < <= > >= for numbers, == ^= (starts with) for texts
  *
@@ -44,6 +45,7 @@ enum expr_kind {
 	EXPR_ARROW,  /* a->text */
 	EXPR_FIELD,  /* a.text */
 	EXPR_INDEX,  /* a[number] */
+	EXPR_GETTER, /* the field of a that the function `text` returns */
 };
 
 struct expr_node {

@@ -247,6 +247,38 @@ bool insn_call_ends(const uint8_t *code, size_t n)
 	return false;
 }
 
+static bool is_field_load(const struct decoded *d)
+{
+	const ZydisDecodedOperand *ops = d->ops;
+
+	return d->i.mnemonic == ZYDIS_MNEMONIC_MOV && d->i.operand_count_visible == 2 &&
+	       ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+	       wire_register(ops[0].reg.value) == WIRE_REG_RAX && ops[0].size >= 32 &&
+	       ops[1].type == ZYDIS_OPERAND_TYPE_MEMORY && ops[1].mem.base == ZYDIS_REGISTER_RDI &&
+	       ops[1].mem.index == ZYDIS_REGISTER_NONE;
+}
+
+bool insn_find_getter(const uint8_t *code, size_t n, int64_t *ret_offset, uint8_t *ret_size)
+{
+	struct decoded d;
+	size_t off = 0;
+	bool found = false;
+
+	for (unsigned int k = 0; k < 10 && off < n && decode(code + off, n - off, &d); k++) {
+		if (d.i.meta.category == ZYDIS_CATEGORY_RET)
+			return found;
+		if (d.i.meta.category == ZYDIS_CATEGORY_CALL || (found && is_field_load(&d)))
+			return false;
+		if (is_field_load(&d)) {
+			*ret_offset = d.ops[1].mem.disp.value;
+			*ret_size = (uint8_t)(d.ops[0].size / 8);
+			found = true;
+		}
+		off += d.i.length;
+	}
+	return false;
+}
+
 const char *format_insn(const uint8_t *code, size_t n, uint64_t vaddr, char *buf, size_t buf_bytes)
 {
 	ZydisFormatter formatter;

@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "code/section.h"
 #include "probe/endpoint_priv.h"
+#include "probe/insn.h"
 #include "probe/usdt.h"
 
 enum { MODULES_MAX = 512, NOTES_BYTES_MAX = 4 << 20, CODE_MAX = 64 << 10 };
@@ -45,6 +46,30 @@ static int lookup_global(void *ctx, const char *name, struct place *ret, struct 
 	return r;
 }
 
+static int lookup_getter(void *ctx, const char *function, struct place *ret, struct errmsg *why)
+{
+	const struct lookup *l = ctx;
+	struct binary *b = l->function->binary;
+	struct symtab *st = binary_symtab(b);
+	struct symtab_list list = {0};
+	uint8_t code[64];
+	size_t n;
+	int r = st ? symtab_find_name(st, function, &list) : -ENOMEM;
+
+	if (r == 0 && list.n == 0)
+		r = errmsg_set(why, -ENOENT, "no function '%.80s' in %.120s", function,
+			       module_path(binary_module(b)));
+	if (r == 0) {
+		n = module_read_code(binary_module(b), list.at[0].vaddr, code, sizeof(code));
+		*ret = (struct place){.kind = PLACE_MEMORY};
+		if (!insn_find_getter(code, n, &ret->offset, &ret->size))
+			r = errmsg_set(why, -ENOENT, "'%.80s' does not just return a field",
+				       function);
+	}
+	vec_free(&list);
+	return r;
+}
+
 static int lookup_argument(void *ctx, unsigned int number, struct place *ret, struct errmsg *why)
 {
 	const struct lookup *l = ctx;
@@ -63,7 +88,8 @@ static int lookup_argument(void *ctx, unsigned int number, struct place *ret, st
 
 static void make_resolver(struct lookup *l, struct expression_resolver *ret)
 {
-	*ret = (struct expression_resolver){.ctx = l, .global = lookup_global};
+	*ret = (struct expression_resolver){
+		.ctx = l, .global = lookup_global, .getter = lookup_getter};
 	if (l->usdt_arguments)
 		ret->argument = lookup_argument;
 }
@@ -263,8 +289,22 @@ static void note_warnings(struct plan *p, const struct plan_options *o)
 	if (!p->entry.places[0].site.cheap)
 		warn(p, p->entry.function.name,
 		     " has no cheap place for a probe: each call pays for single-stepping (about 1 us, on virtual machines up to 12 us)");
+	if (p->nameless)
+		warn(p, "cannot name endpoints of this build, profiling without names: ",
+		     module_path(binary_module(p->entry.function.binary)));
 	if (p->leave == LEAVE_URETPROBE && danger)
 		warn(p, "a uretprobe may kill this process: ", danger);
+}
+
+static void make_build(struct binary *b, char *buf, size_t n, struct endpoint_build *ret)
+{
+	const uint8_t *id;
+	size_t bytes = module_build_id(binary_module(b), &id), used = 0;
+
+	buf[0] = '\0';
+	for (size_t i = 0; i < bytes && used + 3 <= n; i++)
+		used += (size_t)snprintf(buf + used, n - used, "%02x", id[i]);
+	*ret = (struct endpoint_build){.path = module_path(binary_module(b)), .build_id = buf};
 }
 
 static int compile(const struct endpoint *ep, struct plan *p, const char *entry_arguments,
@@ -272,14 +312,23 @@ static int compile(const struct endpoint *ep, struct plan *p, const char *entry_
 {
 	struct lookup at_entry = {&p->entry.function, entry_arguments};
 	struct lookup at_end = {&p->end.function, end_arguments};
+	AUTO_FREE struct endpoint_code *code = malloc(sizeof(*code));
 	struct expression_resolver entry, end;
+	struct endpoint_build build;
+	char build_id[64];
 	int r;
 
+	if (!code)
+		return -ENOMEM;
 	make_resolver(&at_entry, &entry);
 	make_resolver(&at_end, &end);
-	r = endpoint_compile(ep, &entry, endpoint_end(ep) ? &end : NULL, &p->wire, ret_keep, e);
+	make_build(p->entry.function.binary, build_id, sizeof(build_id), &build);
+	r = endpoint_compile(ep, &entry, endpoint_end(ep) ? &end : NULL, &build, code, e);
 	if (r < 0)
 		return r;
+	p->wire = code->wire;
+	p->nameless = code->nameless;
+	*ret_keep = code->registers;
 	for (uint32_t i = 0; i < p->wire.n_leave_ops; i++)
 		p->wants_return_value |= p->wire.leave_ops[i].code == WIRE_OP_REG &&
 					 p->wire.leave_ops[i].arg == WIRE_REG_RAX;
@@ -317,6 +366,10 @@ int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
 	r = resolve_target(in, ep, endpoint_target(ep), &p->entry, &entry_arguments, e);
 	if (r == 0 && endpoint_end(ep))
 		r = resolve_target(in, ep, endpoint_end(ep), &p->end, &end_arguments, e);
+	if (r == 0 &&
+	    !endpoint_wants_file(ep, module_path(binary_module(p->entry.function.binary))))
+		return errmsg_set(e, -ESRCH, "endpoint '%s' is not for %s", endpoint_text(ep),
+				  module_path(binary_module(p->entry.function.binary)));
 	r = r < 0 ? r : choose_leave(ep, o, &p->entry.function, &p->leave, e);
 	r = r < 0 ? r : compile(ep, p, entry_arguments, end_arguments, &keep, e);
 	r = r < 0 ? r : choose_sites(ep, o, keep, p, e);

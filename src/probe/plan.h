@@ -33,6 +33,7 @@ struct plan {
 	struct plan_target entry;
 	struct plan_target end; /* n 0: no end function */
 	enum leave_method leave;
+	bool nameless;           /* a name was asked for, but this build is not known */
 	bool wants_return_value; /* return sites must come before RAX is written */
 	struct wire_endpoint wire;
 	char warning[512]; /* "" */
@@ -45,7 +46,7 @@ struct plan_options {
 	unsigned int runtimes; /* of all modules of the process, enum binary_runtime */
 };
 
-/* 0; -ENOENT: not in this process; another negative errno with the message set. */
+/* 0; -ENOENT: not in this process; -ESRCH: the option file= leaves this build out; another negative errno with the message set. */
 int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
 		  const struct plan_options *options, struct plan *ret, struct errmsg *e);
 

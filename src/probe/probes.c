@@ -351,6 +351,8 @@ static int attach_all(struct probes *p, const struct resolve_input *in,
 			n_attached++;
 			continue;
 		}
+		if (r == -ESRCH)
+			continue;
 		if (r != -ENOENT)
 			return errmsg_set(e, r, "%s", why.text[0] ? why.text : strerror(-r));
 		if (!first.text[0])

@@ -161,7 +161,7 @@ static void scan_punct(struct scan *s)
 {
 	static const char *const two[] = {
 		"->", "==", "!=", "<=", ">=", "<<", ">>", "^=", "=~", "&&"};
-	static const char one[] = "()[]*+-&<>,.=:@/";
+	static const char one[] = "()[]*+-&<>,.=:@/|";
 	const char *p = s->text + s->pos;
 
 	for (size_t i = 0; i < sizeof(two) / sizeof(two[0]); i++) {

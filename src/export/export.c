@@ -12,6 +12,7 @@ static const struct export_format formats[] = {
 	 pprof_write},
 	{"folded", ".folded .collapsed", "one line a stack, for flame graph tools", folded_write},
 	{"json", ".json", "everything, with the schema of docs/json.md", json_write},
+	{"html", ".html .htm", "flame graph and timeline in one page", html_write},
 	{},
 };
 

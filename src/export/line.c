@@ -32,19 +32,29 @@ void line_pad(struct line *l, unsigned int columns)
 	l->used += columns;
 }
 
+/* Spaces at the end of the text are held back like padding. */
 static void print(struct line *l, enum line_style style, const char *s, unsigned int max)
 {
+	size_t n = strlen(s), spaces = 0;
 	bool styled = l->color && style != LINE_PLAIN;
+	AUTO_FREE char *head = NULL;
 
-	if (!max || !*s)
-		return;
-	fprintf(l->out, "%*s", (int)l->pending, "");
-	l->pending = 0;
-	if (styled)
-		fputs(styles[style], l->out);
-	l->used += escape_print(l->out, s, max);
-	if (styled)
-		fputs("\x1b[0m", l->out);
+	while (spaces < n && s[n - spaces - 1] == ' ')
+		spaces++;
+	if (spaces)
+		head = strndup(s, n - spaces);
+	if (head)
+		s = head;
+	if (max && *s) {
+		fprintf(l->out, "%*s", (int)l->pending, "");
+		l->pending = 0;
+		if (styled)
+			fputs(styles[style], l->out);
+		l->used += escape_print(l->out, s, max);
+		if (styled)
+			fputs("\x1b[0m", l->out);
+	}
+	line_pad(l, spaces < line_room(l) ? spaces : line_room(l));
 }
 
 void line_text(struct line *l, enum line_style style, const char *s)

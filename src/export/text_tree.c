@@ -25,7 +25,8 @@ enum {
 	NAME_ALIGN_MAX = 64,
 	INDENT = 2,
 	GAP = 2,
-	WHERE_MIN = 14,
+	NARROW = 100, /* columns below which place and state share one */
+	NARROW_TAIL = 20,
 };
 
 struct view_line {
@@ -47,6 +48,7 @@ struct view {
 	uint32_t n_hidden;
 	uint64_t hidden_ns;
 	unsigned int name_width, where_width;
+	bool narrow;
 };
 
 static void view_deinit(struct view *v)
@@ -383,13 +385,39 @@ static void print_run(struct view *v, const struct view_line *vl)
 	line_text(v->line, LINE_PLAIN, name_of(v, vl->node));
 }
 
+static void print_tail(struct view *v, const struct view_line *vl)
+{
+	enum line_style style;
+	char buf[512];
+
+	line_cell(v->line, LINE_DIM, where_of(v, vl->node, buf, sizeof(buf)), v->where_width);
+	line_pad(v->line, GAP);
+	style = state_of(v, vl, buf, sizeof(buf));
+	line_text(v->line, style, buf);
+}
+
+/* Place and state share one column; when both do not fit, the state is what matters. */
+static void print_narrow_tail(struct view *v, const struct view_line *vl)
+{
+	char where_buf[512], state[512];
+	const char *where = where_of(v, vl->node, where_buf, sizeof(where_buf));
+	enum line_style style = state_of(v, vl, state, sizeof(state));
+	unsigned int both =
+		escape_width(where, LINE_UNLIMITED) + 1 + escape_width(state, LINE_UNLIMITED);
+
+	if (*where && (!*state || both <= line_room(v->line))) {
+		line_text(v->line, LINE_DIM, where);
+		line_pad(v->line, 1);
+	}
+	line_text(v->line, style, state);
+}
+
 static void print_view_line(struct view *v, const struct view_line *vl)
 {
 	const struct tree_node *t = node_at(v, vl->node);
 	struct line *l = v->line;
 	unsigned int indent = vl->depth * INDENT, max_indent = line_room(l) / 3;
-	enum line_style style;
-	char buf[512];
+	char buf[64];
 
 	snprintf(buf, sizeof(buf), "%.1f", t->total_ns / 1e6);
 	line_right(l, LINE_BOLD, buf, 10);
@@ -406,11 +434,11 @@ static void print_view_line(struct view *v, const struct view_line *vl)
 	line_cell(l, LINE_PLAIN, name_of(v, vl->node),
 		  NUMBERS_WIDTH + v->name_width > l->used ? NUMBERS_WIDTH + v->name_width - l->used
 							  : NAME_MIN);
-	line_pad(l, 2);
-	line_cell(l, LINE_DIM, where_of(v, vl->node, buf, sizeof(buf)), v->where_width);
-	line_pad(l, 2);
-	style = state_of(v, vl, buf, sizeof(buf));
-	line_text(l, style, buf);
+	line_pad(l, GAP);
+	if (v->narrow)
+		print_narrow_tail(v, vl);
+	else
+		print_tail(v, vl);
 	line_end(l);
 }
 
@@ -444,10 +472,15 @@ static void fill_widths(struct view *v)
 		return;
 	}
 	rest = room > 2 * GAP ? room - 2 * GAP : 0;
-	if (name + where + state > rest && state > rest / 3)
-		state = rest / 3;
-	if (name + where + state > rest && where > rest / 4)
-		where = rest / 4 > WHERE_MIN ? rest / 4 : WHERE_MIN;
+	v->narrow = name + where + state > rest && v->line->limit < NARROW;
+	if (v->narrow) {
+		state = state > where ? state : where;
+		where = 0;
+		state = state < NARROW_TAIL ? state : NARROW_TAIL;
+	} else if (name + where + state > rest) {
+		state = state > rest / 3 ? rest / 3 : state;
+		where = where > rest / 4 ? rest / 4 : where;
+	}
 	if (name + where + state > rest)
 		name = rest > where + state + NAME_MIN ? rest - where - state : NAME_MIN;
 	v->name_width = name;

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/summary.h"
+#include "tests/unit/sample_profile.h"
+#include "tests/unit/unit.h"
+
+static void spans_are_ordered_and_counted(void **state)
+{
+	struct profile *p = sample_profile_orders();
+	struct summary s = {};
+
+	assert_int_equal(summary_init(&s, p, 1), 0);
+	assert_int_equal(s.spans.n, 3);
+	assert_int_equal(s.spans.at[0], 1);
+	assert_int_equal(s.spans.at[1], 3);
+	assert_int_equal(s.spans.at[2], 2);
+	assert_int_equal(s.n_profiled, 3);
+	assert_int_equal(s.n_unfinished, 0);
+	assert_int_equal(s.n_incomplete, 1);
+	assert_int_equal(s.n_due - s.n_kept, 2);
+	summary_deinit(&s);
+	profile_free(p);
+}
+
+static void names_are_grouped(void **state)
+{
+	struct profile *p = sample_profile_orders();
+	struct summary s = {};
+
+	sample_span(p, 1, "POST:/orders", 1, 1); /* a slow span that was not profiled */
+	p->spans.at[p->spans.n - 1].end_ns += 150000000;
+	assert_int_equal(summary_init(&s, p, 1), 0);
+	assert_int_equal(s.names.n, 2);
+	assert_string_equal(strpool_get(p->strings, s.names.at[0].name), "GET:/orders/{id}");
+	assert_int_equal(s.names.at[0].n_slow, 2);
+	assert_int_equal(s.names.at[0].max_ns, 612400000);
+	assert_string_equal(strpool_get(p->strings, s.names.at[1].name), "POST:/orders");
+	assert_int_equal(s.names.at[1].n_slow, 2);
+	assert_int_equal(s.names.at[1].n_profiled, 1);
+	summary_deinit(&s);
+	profile_free(p);
+}
+
+static void nothing_due_is_complete(void **state)
+{
+	struct profile *p = sample_profile_empty();
+	struct summary s = {};
+
+	assert_int_equal(summary_init(&s, p, 1), 0);
+	assert_int_equal(s.spans.n, 0);
+	assert_true(summary_completeness(&s) == 1.0);
+	summary_deinit(&s);
+	summary_totals(&s, p);
+	assert_true(summary_completeness(&s) == 1.0);
+	profile_free(p);
+}
+
+static void totals_are_over_all_endpoints(void **state)
+{
+	struct profile *p = sample_profile_orders();
+	struct summary s = {};
+
+	summary_totals(&s, p);
+	assert_int_equal(s.n_profiled, 4);
+	assert_int_equal(s.n_unfinished, 1);
+	assert_true(summary_completeness(&s) == profile_completeness(p));
+	profile_free(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(spans_are_ordered_and_counted),
+		cmocka_unit_test(names_are_grouped),
+		cmocka_unit_test(nothing_due_is_complete),
+		cmocka_unit_test(totals_are_over_all_endpoints),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

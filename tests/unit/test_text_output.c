@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What golden files cannot say of the text format: it fits, and the numbers stay the same. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/escape.h"
+#include "tests/unit/export_text.h"
+#include "tests/unit/sample_profile.h"
+#include "tests/unit/unit.h"
+
+static char *write_text(struct profile *take_p, const struct export_options *o)
+{
+	size_t n = 0;
+	char *text = export_text("text", take_p, o, &n);
+
+	profile_free(take_p);
+	return text;
+}
+
+static void assert_fits(char *text, unsigned int columns)
+{
+	char *save = NULL;
+
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		assert_true(escape_width(line, 10000) <= columns);
+		assert_true(line[strlen(line) - 1] != ' ');
+	}
+	free(text);
+}
+
+static void every_line_fits_the_terminal(void **state)
+{
+	static const unsigned int widths[] = {1, 7, 20, 40, 60, 80, 100, 132, 250};
+
+	for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++) {
+		const struct export_options o = {.columns = widths[i], .verbose = true};
+
+		assert_fits(write_text(sample_profile_orders(), &o), widths[i]);
+		assert_fits(write_text(sample_profile_hostile(), &o), widths[i]);
+		assert_fits(write_text(sample_profile_deep(100), &o), widths[i]);
+	}
+}
+
+static unsigned int tree_lines(const char *text)
+{
+	const char *p = strstr(text, "count  frame\n");
+	unsigned int n = 0;
+
+	assert_non_null(p);
+	for (p = strchr(p, '\n') + 1; p[0] == ' ' && strncmp(p, "  not shown", 11); n++)
+		p = strchr(p, '\n') + 1;
+	return n;
+}
+
+static void rows_limit_the_tree(void **state)
+{
+	for (unsigned int rows = 1; rows < 12; rows++) {
+		const struct export_options o = {.columns = 100, .rows = rows};
+		char *text = write_text(sample_profile_orders(), &o);
+
+		assert_in_range(tree_lines(text), 1, rows);
+		assert_non_null(strstr(text, "not shown: "));
+		free(text);
+	}
+}
+
+static void colours_come_only_when_asked_for(void **state)
+{
+	const struct export_options plain = {.columns = 100}, color = {.color = true};
+	char *text = write_text(sample_profile_orders(), &plain);
+
+	assert_null(strchr(text, 0x1b));
+	free(text);
+	text = write_text(sample_profile_orders(), &color);
+	assert_non_null(strstr(text, "\x1b[1mhandle_request\x1b[0m"));
+	free(text);
+}
+
+static void long_chains_are_folded(void **state)
+{
+	const struct export_options o = {.columns = 100};
+	char *text = write_text(sample_profile_deep(1024), &o);
+
+	assert_int_equal(tree_lines(text), 3);
+	assert_non_null(strstr(text, "level_1 > level_2 > "));
+	assert_non_null(strstr(text, " > ... > level_1022\n"));
+	free(text);
+}
+
+static void statistics_are_shown_when_verbose(void **state)
+{
+	const struct export_options quiet = {}, verbose = {.verbose = true};
+	char *text = write_text(sample_profile_orders(), &quiet);
+
+	assert_null(strstr(text, "retsite_new"));
+	assert_non_null(strstr(text, "parallel_limit"));
+	free(text);
+	text = write_text(sample_profile_orders(), &verbose);
+	assert_non_null(strstr(text, "retsite_new"));
+	free(text);
+}
+
+/* Nearly complete is not complete. */
+static void completeness_is_not_rounded_up(void **state)
+{
+	const struct export_options o = {};
+	struct profile *p = sample_profile_unfinished();
+	char *text;
+
+	p->spans.at[1].n_due = 1000000;
+	p->spans.at[1].n_kept = 999999;
+	text = write_text(p, &o);
+	assert_non_null(strstr(text, "complete 99.9 %"));
+	assert_null(strstr(text, "100 %"));
+	free(text);
+}
+
+static void slowest_spans_are_as_many_as_asked_for(void **state)
+{
+	const struct export_options o = {.n_slowest = 1};
+	char *text = write_text(sample_profile_orders(), &o);
+
+	assert_non_null(strstr(text, "    4250  GET"));
+	assert_null(strstr(text, "    4252  POST"));
+	free(text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_line_fits_the_terminal),
+		cmocka_unit_test(rows_limit_the_tree),
+		cmocka_unit_test(colours_come_only_when_asked_for),
+		cmocka_unit_test(long_chains_are_folded),
+		cmocka_unit_test(statistics_are_shown_when_verbose),
+		cmocka_unit_test(completeness_is_not_rounded_up),
+		cmocka_unit_test(slowest_spans_are_as_many_as_asked_for),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

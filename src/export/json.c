@@ -341,10 +341,11 @@ static json_t *run_object(const struct writer *w)
 
 	gmtime_r(&seconds, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	return json_pack("{s:o, s:o, s:o, s:I}", "host", string(w, w->p->hostname), "kernel",
+	return json_pack("{s:o, s:o, s:o, s:I, s:I}", "host", string(w, w->p->hostname), "kernel",
 			 string(w, w->p->kernel_release), "start",
 			 json_sprintf("%s.%09" PRIu64 "Z", text, w->p->start_real_ns % 1000000000),
-			 "duration_ns", (json_int_t)w->p->duration_ns);
+			 "start_mono_ns", (json_int_t)w->p->start_mono_ns, "duration_ns",
+			 (json_int_t)w->p->duration_ns);
 }
 
 static json_t *completeness_object(const struct writer *w)

@@ -274,12 +274,9 @@ static int start_threads(int n_workers)
 		return -1;
 	pthread_setname_np(thread, "stock");
 	for (int i = 0; i < n_workers; i++) {
-		char name[16];
-
 		if (pthread_create(&thread, NULL, worker_main, NULL))
 			return -1;
-		snprintf(name, sizeof(name), "worker-%d", i);
-		pthread_setname_np(thread, name);
+		pthread_setname_np(thread, "worker");
 	}
 	return 0;
 }

@@ -17,5 +17,6 @@ struct command {
 int cmd_run(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_presets(int argc, char **argv);
 
 #endif

@@ -11,6 +11,7 @@ static const struct command commands[] = {
 	  cmd_run },
 	{ "record", "the same, into a capture file", cmd_record },
 	{ "report", "read a capture file and print or convert it; needs no root", cmd_report },
+	{ "presets", "list and explain the servers that spanprof knows", cmd_presets },
 };
 
 static void print_help(FILE *out)

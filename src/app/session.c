@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "pipe/replay.h"
+#include "probe/preset.h"
 #include "proc/process.h"
 
 enum { INSTANCE = 1, POLL_MS = 50, SILENCE_NS = 3000000000ULL };
@@ -24,6 +25,8 @@ struct session {
 	struct engine *engine;
 	struct capture_writer *writer; /* NULL: not recording */
 	int write_error;
+	struct presets *presets;     /* NULL: none asked for */
+	const struct preset *preset; /* in presets */
 	size_t n_endpoints;
 	sigset_t old_mask;
 	int signal_fd;
@@ -122,10 +125,25 @@ static int add_endpoint(struct session *s, const char *spec)
 	return 0;
 }
 
+static int find_preset(struct session *s)
+{
+	struct errmsg e = {};
+	int r;
+
+	if (!s->o->preset)
+		return 0;
+	r = presets_open(&s->presets, s->o->preset_file, &e);
+	if (!r)
+		r = presets_find(s->presets, s->o->preset, &s->preset, &e);
+	return r ? fail("--preset", r, &e) : 0;
+}
+
 static int add_endpoints(struct session *s)
 {
-	int r = 0;
+	int r = find_preset(s);
 
+	for (size_t i = 0; !r && s->preset && i < s->preset->endpoints.n; i++)
+		r = add_endpoint(s, s->preset->endpoints.at[i]);
 	for (size_t i = 0; i < s->o->endpoints.n && !r; i++)
 		r = add_endpoint(s, s->o->endpoints.at[i]);
 	return r;
@@ -190,24 +208,48 @@ static int add_pid(struct session *s, pid_t pid, const struct process_list *all)
 	return r ? fail("cannot attach", r, &e) : 0;
 }
 
+static int watch_exe(struct session *s, const char *path)
+{
+	struct errmsg e = {};
+	size_t n;
+	int r = engine_watch_exe(s->engine, path, INSTANCE, &n, &e);
+
+	if (r)
+		return fail("cannot attach", r, &e);
+	s->watching = true;
+	if (!n)
+		log_info("no process runs '%s' yet; waiting for one", path);
+	return 0;
+}
+
+/* The servers that a preset is for, when the user has named no process. */
+static int add_servers(struct session *s)
+{
+	struct preset_values found = {};
+	struct errmsg e = {};
+	int r;
+
+	if (!s->preset || s->o->exes.n || s->o->pids.n || s->o->command)
+		return 0;
+	r = preset_find_executables(s->preset, &found, &e);
+	if (r)
+		return fail("--preset", r, &e);
+	for (size_t i = 0; i < found.n && !r; i++)
+		r = watch_exe(s, found.at[i]);
+	preset_values_deinit(&found);
+	return r;
+}
+
 static int add_processes(struct session *s)
 {
 	CLEANUP(process_list_deinit) struct process_list all = {};
-	struct errmsg e = {};
 	int r = process_scan(&all);
 
 	if (r)
 		return fail("cannot list processes in /proc", r, NULL);
-	for (size_t i = 0; i < s->o->exes.n && !r; i++) {
-		size_t n;
-
-		r = engine_watch_exe(s->engine, s->o->exes.at[i], INSTANCE, &n, &e);
-		if (r)
-			return fail("cannot attach", r, &e);
-		s->watching = true;
-		if (!n)
-			log_info("no process runs '%s' yet; waiting for one", s->o->exes.at[i]);
-	}
+	r = add_servers(s);
+	for (size_t i = 0; i < s->o->exes.n && !r; i++)
+		r = watch_exe(s, s->o->exes.at[i]);
 	for (size_t i = 0; i < s->o->pids.n && !r; i++)
 		r = add_pid(s, s->o->pids.at[i], &all);
 	return r;
@@ -323,6 +365,7 @@ struct session *session_free(struct session *s)
 		return NULL;
 	if (s->engine)
 		engine_free(s->engine);
+	presets_free(s->presets);
 	capture_writer_free(s->writer);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);

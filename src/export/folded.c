@@ -19,13 +19,11 @@
 #include "base/hash.h"
 #include "export/escape.h"
 #include "export/formats.h"
-#include "export/path.h"
 #include "export/summary.h"
 
 enum { TEXT_MAX_BYTES = 512 << 20 };
 
 struct folded {
-	struct paths paths;
 	struct strpool *lines; /* owned; distinct stacks, ids from 1 on */
 	VEC(uint64_t) wall_ns; /* by id of the line */
 	char *buf;             /* owned: the line under construction */
@@ -35,7 +33,6 @@ struct folded {
 
 static void folded_deinit(struct folded *f)
 {
-	paths_deinit(&f->paths);
 	strpool_free(f->lines);
 	vec_free(&f->wall_ns);
 	if (f->line)
@@ -43,12 +40,10 @@ static void folded_deinit(struct folded *f)
 	free(f->buf);
 }
 
-static int folded_init(struct folded *f, const struct profile *p)
+static int folded_init(struct folded *f)
 {
-	int r = paths_init(&f->paths, p);
+	int r = strpool_new(&f->lines, TEXT_MAX_BYTES);
 
-	if (!r)
-		r = strpool_new(&f->lines, TEXT_MAX_BYTES);
 	if (!r)
 		r = vec_push(&f->wall_ns, 0);
 	if (r)
@@ -73,27 +68,43 @@ static void put_frame(FILE *out, const char *name, const char *suffix)
 	fputs(suffix, out);
 }
 
+static void put_location(FILE *out, const struct profile *p, uint32_t location)
+{
+	const struct profile_location *l = &p->locations.at[location];
+
+	for (uint32_t i = l->n_frames; i-- > 0;) {
+		const struct profile_frame *f = &p->frames.at[p->frame_runs.at[l->first_frame + i]];
+
+		fputc(';', out);
+		put_frame(out, strpool_get(p->strings, f->function),
+			  f->flags & PROFILE_FRAME_KERNEL    ? "_[k]"
+			  : f->flags & PROFILE_FRAME_INLINED ? "_[i]"
+							     : "");
+	}
+}
+
+/* Why the thread did not run; nothing when it did. */
+static void put_state(FILE *out, const struct profile_sample *s)
+{
+	if (s->kind == SAMPLE_RUNQ)
+		fputs(";[run queue]", out);
+	else if (s->kind == SAMPLE_BLOCKED && s->cause == BLOCK_NONE)
+		fputs(";[blocked]", out);
+	else if (s->kind == SAMPLE_BLOCKED)
+		fprintf(out, ";[blocked: %s]", block_cause_name(s->cause));
+}
+
 static int put_sample(struct folded *f, const struct profile *p, const struct profile_sample *s)
 {
+	const struct profile_stack *stack = &p->stacks.at[s->stack];
 	uint32_t id;
-	int r = paths_of(&f->paths, s);
+	int r;
 
-	if (r)
-		return r;
 	rewind(f->line);
 	put_frame(f->line, strpool_get(p->strings, p->spans.at[s->span].name), "");
-	for (size_t i = 0; i < f->paths.path.n; i++) {
-		const struct path_frame *frame = &f->paths.path.at[i];
-		uint32_t flags = p->frames.at[frame->frame].flags;
-
-		fputc(';', f->line);
-		put_frame(f->line, paths_text(&f->paths, frame),
-			  flags & PROFILE_FRAME_KERNEL    ? "_[k]"
-			  : flags & PROFILE_FRAME_INLINED ? "_[i]"
-							  : "");
-	}
-	if (path_state(s))
-		fprintf(f->line, ";%s", path_state(s));
+	for (uint32_t i = stack->n; i-- > 0;)
+		put_location(f->line, p, p->stack_runs.at[stack->first + i]);
+	put_state(f->line, s);
 	fputc(0, f->line);
 	if (fflush(f->line))
 		return -ENOMEM;
@@ -124,7 +135,7 @@ int folded_write(const struct profile *p, const struct export_options *o, FILE *
 {
 	CLEANUP(folded_deinit) struct folded f = {};
 	int64_t carry_ns = 0;
-	int r = folded_init(&f, p);
+	int r = folded_init(&f);
 
 	for (size_t i = 1; i < p->samples.n && !r; i++)
 		r = put_sample(&f, p, &p->samples.at[i]);

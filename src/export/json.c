@@ -236,10 +236,12 @@ static json_t *self_object(const struct tree_node *n)
 	return r ? NULL : TAKE_PTR(o);
 }
 
-static json_t *node_object(const struct tree_node *n, json_int_t parent)
+static json_t *node_object(const struct tree *t, uint32_t node, json_int_t parent)
 {
+	const struct tree_node *n = &t->nodes.at[node];
+
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "frame",
-			 (json_int_t)n->frame, "parent", parent, "total_ns",
+			 (json_int_t)t->hot_line.at[node], "parent", parent, "total_ns",
 			 (json_int_t)n->total_ns, "self_ns", (json_int_t)n->self_ns, "count",
 			 (json_int_t)n->count, "on_cpu_ns",
 			 (json_int_t)n->total_by_kind[SAMPLE_ONCPU], "run_queue_ns",
@@ -262,7 +264,7 @@ static json_t *tree_array(const struct tree *t)
 
 		place[node] = n++;
 		if (json_array_append_new(
-			    a, node_object(t_node, node ? (json_int_t)place[t_node->parent] : -1)))
+			    a, node_object(t, node, node ? (json_int_t)place[t_node->parent] : -1)))
 			return NULL;
 		if (t_node->first_child) {
 			node = t_node->first_child;
@@ -317,7 +319,7 @@ static json_t *row_endpoint(struct writer *w, uint32_t i)
 	CLEANUP(summary_deinit) struct summary s = {};
 	CLEANUP(tree_deinit) struct tree tree = {};
 
-	if (summary_init(&s, w->p, i) || tree_build(w->p, TREE_BY_LINE, of_endpoint, &i, &tree))
+	if (summary_init(&s, w->p, i) || tree_build(w->p, TREE_BY_FUNCTION, of_endpoint, &i, &tree))
 		return NULL;
 	return json_pack(
 		"{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:f, s:o, s:o}",

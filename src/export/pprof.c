@@ -3,9 +3,7 @@
  * pprof.c: a profile as gzipped pprof protobuf.
  *
  * Values of a sample: snapshots, wall nanoseconds (the default). Samples of one span with the same
- * stack and state are one. Labels: endpoint, span, thread, process, state. A stack that does not
- * reach the endpoint, or a synthetic one, is hung under the endpoint's function (see path.h), so
- * that the flat and cumulative figures of an endpoint add up to its spans.
+ * stack and state are one. Labels: endpoint, span, thread, process, state.
  *
  * Addresses: the same module may be mapped elsewhere in each process; all of its locations are put
  * where its first mapping was seen. Everything of the message lives in one arena.
@@ -21,7 +19,6 @@
 #include "export/escape.h"
 #include "export/formats.h"
 #include "export/gzip.h"
-#include "export/path.h"
 #include "export/summary.h"
 #include "pprof.pb-c.h"
 
@@ -40,7 +37,6 @@ struct group {
 struct pprof {
 	const struct profile *p;
 	struct arena arena;
-	struct paths paths;
 	struct strpool *strings; /* owned: the string table, ids are its indexes */
 	uint32_t *string_ids;    /* string of the profile -> index, 0: not yet */
 	uint32_t *module_ids;    /* module -> mapping id, 0: not yet */
@@ -58,12 +54,10 @@ struct pprof {
 static void pprof_deinit(struct pprof *b)
 {
 	arena_deinit(&b->arena);
-	paths_deinit(&b->paths);
 	strpool_free(b->strings);
 	free(b->string_ids);
 	free(b->module_ids);
 	free(b->location_ids);
-	hash_deinit(&b->text_ids);
 	hash_deinit(&b->function_ids);
 	hash_deinit(&b->group_ids);
 	vec_free(&b->groups);
@@ -75,10 +69,7 @@ static void pprof_deinit(struct pprof *b)
 
 static int pprof_init(struct pprof *b, const struct profile *p)
 {
-	int r;
-
 	b->p = p;
-	hash_init(&b->text_ids);
 	hash_init(&b->function_ids);
 	hash_init(&b->group_ids);
 	b->string_ids = calloc(strpool_count(p->strings), sizeof(uint32_t));
@@ -86,8 +77,7 @@ static int pprof_init(struct pprof *b, const struct profile *p)
 	b->location_ids = calloc(p->locations.n, sizeof(uint32_t));
 	if (!b->string_ids || !b->module_ids || !b->location_ids)
 		return -ENOMEM;
-	r = paths_init(&b->paths, p);
-	return r ? r : strpool_new(&b->strings, STRINGS_MAX_BYTES);
+	return strpool_new(&b->strings, STRINGS_MAX_BYTES);
 }
 
 static int add_text(struct pprof *b, const char *text, int64_t *ret_idx)
@@ -251,64 +241,18 @@ static int add_location(struct pprof *b, uint32_t location, uint64_t *ret_id)
 	return r;
 }
 
-/* A location for a frame that is not in the profile. */
-static int add_text_location(struct pprof *b, const char *text, uint64_t *ret_id)
-{
-	Pprof__Function *f = arena_alloc(&b->arena, 1, sizeof(*f));
-	Pprof__Location *out;
-	uint64_t *found;
-	int r;
-
-	if (!f)
-		return -ENOMEM;
-	pprof__function__init(f);
-	r = add_text(b, text, &f->name_str);
-	if (r)
-		return r;
-	found = hash_get(&b->text_ids, f->name_str);
-	if (found) {
-		*ret_id = *found;
-		return 0;
-	}
-	f->system_name_str = f->name_str;
-	out = new_location(b, 1);
-	if (!out)
-		return -ENOMEM;
-	*ret_id = out->id;
-	r = intern_function(b, f, &out->line[0]->function_id);
-	return r ? r : hash_set(&b->text_ids, f->name_str, out->id);
-}
-
-/* The endpoint's function, or a frame with its name. */
-static int add_root(struct pprof *b, uint32_t endpoint, uint64_t *ret_id)
-{
-	const struct profile *p = b->p;
-
-	if (b->paths.roots[endpoint])
-		return add_location(b, b->paths.roots[endpoint], ret_id);
-	return add_text_location(b, strpool_get(p->strings, p->endpoints.at[endpoint].name),
-				 ret_id);
-}
-
 static int fill_stack(struct pprof *b, const struct group *g, Pprof__Sample *out)
 {
 	const struct profile_stack *stack = &b->p->stacks.at[g->stack];
-	const char *incomplete = path_incomplete(stack->stop);
 	int r = 0;
 
-	out->location_id = arena_alloc(&b->arena, stack->n + 2, sizeof(*out->location_id));
+	out->location_id = arena_alloc(&b->arena, stack->n, sizeof(*out->location_id));
 	if (!out->location_id)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < stack->n && !r; i++)
 		r = add_location(b, b->p->stack_runs.at[stack->first + i],
 				 &out->location_id[out->n_location_id++]);
-	if (r || stack->stop == STACK_STOP_ENDPOINT)
-		return r;
-	if (incomplete)
-		r = add_text_location(b, incomplete, &out->location_id[out->n_location_id++]);
-	return r ? r
-		 : add_root(b, b->p->spans.at[g->span].endpoint,
-			    &out->location_id[out->n_location_id++]);
+	return r;
 }
 
 static int add_label(struct pprof *b, Pprof__Sample *s, const char *key, const char *text,
@@ -504,10 +448,17 @@ static int add_samples(struct pprof *b, Pprof__Profile *m)
 	uint64_t id;
 	int r = 0;
 
-	/* The first mapping is to be the program: the endpoints' module. */
-	for (uint32_t i = 1; i < p->endpoints.n && !r; i++)
-		if (b->paths.roots[i])
-			r = add_mapping(b, p->locations.at[b->paths.roots[i]].module, &id);
+	/* The first mapping is to be the program: the module of the outermost frame. */
+	for (size_t i = 1; i < p->samples.n && !r && !b->mappings.n; i++) {
+		const struct profile_stack *stack = &p->stacks.at[p->samples.at[i].stack];
+
+		if (stack->n)
+			r = add_mapping(
+				b,
+				p->locations.at[p->stack_runs.at[stack->first + stack->n - 1]]
+					.module,
+				&id);
+	}
 	for (size_t i = 1; i < p->samples.n && !r; i++)
 		r = group_sample(b, &p->samples.at[i]);
 	m->sample = arena_alloc(&b->arena, b->groups.n, sizeof(Pprof__Sample *));

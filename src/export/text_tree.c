@@ -2,10 +2,9 @@
 /*
  * text_tree.c: choosing, folding and printing the nodes of a tree.
  *
- * First the endpoint's function takes the place of the root and adopts what hung beside it
- * (synthetic frames, stacks that end early). Then nodes are chosen by total, largest first, a
- * parent always before its children, until the rows are used up. A line is one chosen node, or a
- * run of chosen nodes without own time of which each has one chosen child.
+ * Nodes are chosen by total, largest first, a parent always before its children, until the rows
+ * are used up. A line is one chosen node, or a run of chosen nodes without own time of which each
+ * has one chosen child. The root is the endpoint's function, when there is one function only.
  */
 #include "export/text_tree.h"
 
@@ -62,56 +61,6 @@ static void view_deinit(struct view *v)
 static struct tree_node *node_at(const struct view *v, uint32_t i)
 {
 	return &v->tree->nodes.at[i];
-}
-
-/* The endpoint's function when complete stacks name exactly one, else 0. */
-static uint32_t endpoint_node(const struct view *v)
-{
-	uint32_t found = 0;
-
-	for (uint32_t c = node_at(v, 0)->first_child; c; c = node_at(v, c)->next_sibling) {
-		const struct tree_node *n = node_at(v, c);
-
-		if (v->p->frames.at[n->frame].flags & PROFILE_FRAME_SYNTHETIC ||
-		    n->incomplete_ns == n->total_ns)
-			continue;
-		if (found)
-			return 0;
-		found = c;
-	}
-	return found;
-}
-
-static void insert_child(struct view *v, uint32_t parent, uint32_t child)
-{
-	uint32_t *link = &node_at(v, parent)->first_child;
-
-	while (*link && node_at(v, *link)->total_ns >= node_at(v, child)->total_ns)
-		link = &node_at(v, *link)->next_sibling;
-	node_at(v, child)->next_sibling = *link;
-	node_at(v, child)->parent = parent;
-	*link = child;
-}
-
-/* Makes the endpoint's function the root of what is printed. */
-static void adopt(struct view *v)
-{
-	uint32_t ep = endpoint_node(v), c, next;
-	struct tree_node *root = node_at(v, 0), *n;
-
-	if (!ep)
-		return;
-	n = node_at(v, ep);
-	n->total_ns = root->total_ns;
-	n->count = root->count;
-	n->incomplete_ns = 0;
-	for (c = root->first_child; c; c = next) {
-		next = node_at(v, c)->next_sibling;
-		if (c != ep)
-			insert_child(v, ep, c);
-	}
-	n->next_sibling = 0;
-	v->root = ep;
 }
 
 static int fill_frame_modules(struct view *v)
@@ -342,18 +291,16 @@ static enum line_style state_of(const struct view *v, const struct view_line *vl
 {
 	const struct tree_node *t = node_at(v, vl->node);
 	struct part parts[PARTS_MAX];
-	size_t n_parts = negligible(v, t->self_ns) ? 0 : parts_of(t, parts), used = 0;
+	size_t n_parts = negligible(v, t->self_ns) ? 0 : parts_of(t, parts);
 
 	buf[0] = 0;
-	if (t->incomplete_ns && vl->node != v->root && t->parent == v->root)
-		used = snprintf(buf, n, "stack incomplete%s", n_parts ? ", " : "");
 	if (!n_parts)
 		return LINE_YELLOW;
 	if (parts[0].ns >= t->self_ns / 20 * 19)
-		snprintf(buf + used, n - used, "%s", parts[0].label);
+		snprintf(buf, n, "%s", parts[0].label);
 	else
-		snprintf(buf + used, n - used, "%s %.1f, %s %.1f", short_label(&parts[0]),
-			 parts[0].ns / 1e6, short_label(&parts[1]), parts[1].ns / 1e6);
+		snprintf(buf, n, "%s %.1f, %s %.1f", short_label(&parts[0]), parts[0].ns / 1e6,
+			 short_label(&parts[1]), parts[1].ns / 1e6);
 	return parts[0].label[0] == 'b'   ? LINE_RED
 	       : parts[0].label[0] == 'r' ? LINE_YELLOW
 					  : LINE_GREEN;
@@ -494,7 +441,9 @@ int text_tree_print(const struct profile *p, struct tree *tree, const char *endp
 	struct view v = {.p = p, .tree = tree, .line = l, .endpoint_name = endpoint_name};
 	int r;
 
-	adopt(&v);
+	v.root = node_at(&v, 0)->first_child;
+	if (v.root && node_at(&v, v.root)->next_sibling)
+		v.root = 0;
 	r = fill_frame_modules(&v);
 	if (!r)
 		r = choose(&v, rows);

@@ -82,7 +82,11 @@ enum stack_stop {
 /* "complete", "no_window", ... */
 const char *stack_stop_name(enum stack_stop stop);
 
-/* A distinct stack: a run in stack_runs of location indexes, leaf first. */
+/*
+ * A distinct stack: a run in stack_runs of location indexes, leaf first. The last one is the
+ * endpoint's function, always: below a stack that ends early there is a synthetic frame that says
+ * why ("[incomplete: window limit]"), and time without a snapshot is in a synthetic frame.
+ */
 struct profile_stack {
 	uint32_t first;
 	uint32_t n;

@@ -4,8 +4,7 @@
  *
  * Nodes are keyed by the path of frames (inlined frames are nodes of their own). The tree's root
  * stands for the endpoint: its total is the sum of the samples' wall time, which for one span is
- * its duration. Its children are the endpoint's function (the outermost frame of every complete
- * stack), synthetic frames, and the outermost frames of stacks that end before the endpoint.
+ * its duration. Its child is the endpoint's function, several when the endpoint names several.
  */
 #ifndef SPANPROF_MODEL_TREE_H
 #define SPANPROF_MODEL_TREE_H
@@ -24,7 +23,7 @@ struct tree_node {
 	uint64_t self_by_kind[SAMPLE_KIND_MAX];
 	uint64_t total_by_kind[SAMPLE_KIND_MAX];
 	uint64_t self_by_cause[BLOCK_CAUSE_MAX];
-	uint64_t incomplete_ns; /* of total_ns: in stacks that do not reach the endpoint's frame */
+	uint64_t incomplete_ns; /* of total_ns: in stacks that end before the endpoint's frame */
 };
 
 enum tree_key {

@@ -172,13 +172,14 @@ static uint32_t stack_of(struct profile *p, const uint32_t *locations, size_t n,
 		stack_of(p, l_, ARRAY_SIZE(l_), stop); \
 	})
 
+/* The location of a synthetic frame. */
 static uint32_t synthetic(struct profile *p, const char *text)
 {
 	uint32_t idx = 0;
 	int r = profile_synthetic_stack(p, text, &idx);
 
 	assert(r == 0);
-	return idx;
+	return p->stack_runs.at[p->stacks.at[idx].first];
 }
 
 struct profile *sample_profile_bare(void)
@@ -205,7 +206,8 @@ struct profile *sample_profile_empty(void)
 
 /* The locations of the orders profile. */
 struct orders {
-	uint32_t handle, lock, query, parse, send, jit, unknown, kernel, job, mutex, sleep, recv;
+	uint32_t entry, handle, lock, query, parse, send, jit, unknown, kernel, job, mutex, sleep,
+		recv;
 };
 
 static struct orders orders_locations(struct profile *p)
@@ -221,6 +223,7 @@ static struct orders orders_locations(struct profile *p)
 	};
 
 	return (struct orders){
+		.entry = sample_location(p, exe, "handle_request", "orders.c", 80, 0),
 		.handle = sample_location(p, exe, "handle_request", "orders.c", 88, 0),
 		.lock = sample_location(p, exe, "lock_order", "orders.c", 41, 0),
 		.query = sample_location(p, exe, "orders::Database::query(int)", "database.cc", 203,
@@ -240,12 +243,13 @@ static struct orders orders_locations(struct profile *p)
 
 static void orders_requests(struct profile *p, uint32_t ep, const struct orders *l)
 {
-	uint32_t before = synthetic(p, "[before threshold]");
+	uint32_t before = STACK(p, STACK_STOP_NONE, synthetic(p, "[before threshold]"), l->entry);
 	uint32_t lock = STACK(p, STACK_STOP_ENDPOINT, l->kernel, l->mutex, l->lock, l->handle);
 	uint32_t query = STACK(p, STACK_STOP_ENDPOINT, l->recv, l->query, l->handle);
 	uint32_t parse = STACK(p, STACK_STOP_ENDPOINT, l->parse, l->handle);
 	uint32_t send = STACK(p, STACK_STOP_ENDPOINT, l->send, l->handle);
-	uint32_t jit = STACK(p, STACK_STOP_NO_CFI, l->jit);
+	uint32_t cut = synthetic(p, "[incomplete: no unwind information]");
+	uint32_t jit = STACK(p, STACK_STOP_NO_CFI, l->jit, cut, l->entry);
 	uint32_t unknown = STACK(p, STACK_STOP_ENDPOINT, l->unknown, l->handle);
 
 	sample_span(p, ep, "GET:/orders/{id}", 4250, 2000);
@@ -283,7 +287,8 @@ struct profile *sample_profile_orders(void)
 	assert(idle == 3);
 	orders_requests(p, requests, &l);
 	sample_span(p, jobs, "run_job", 4260, 20000);
-	sample_wall(p, synthetic(p, "[before threshold]"), SAMPLE_BLOCKED, SYS_NANOSLEEP, 100000);
+	sample_wall(p, STACK(p, STACK_STOP_NONE, synthetic(p, "[before threshold]"), l.job),
+		    SAMPLE_BLOCKED, SYS_NANOSLEEP, 100000);
 	sample_wall(p, slept, SAMPLE_BLOCKED, SYS_NANOSLEEP, 10900000);
 	p->spans.at[p->spans.n - 1].end_reason = WIRE_END_TASK_END;
 	p->counters.v[WIRE_C_RING_FULL_SNAPSHOT] = 2;

@@ -132,8 +132,9 @@ static void states_and_kinds_of_frames_are_marked(void **state)
 	assert_non_null(
 		strstr(text, ";pthread_mutex_lock;futex_wait_queue_[k];[run queue] 1200\n"));
 	assert_non_null(strstr(text, ";parse_body;next_token_[i] 94500\n"));
-	assert_non_null(
-		strstr(text, ";handle_request;[incomplete: no_cfi];jit:discount_rule 20500\n"));
+	assert_non_null(strstr(
+		text,
+		";handle_request;[incomplete: no unwind information];jit:discount_rule 20500\n"));
 	assert_non_null(
 		strstr(text, ";handle_request;[before threshold];[blocked: lock] 100000\n"));
 	free(text);

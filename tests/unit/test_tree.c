@@ -92,7 +92,7 @@ static void only_kept_spans_are_merged(void **state)
 	assert_int_equal(tree_build(p, TREE_BY_FUNCTION, keep_endpoint, &ep, &t), 0);
 	assert_int_equal(t.nodes.at[0].total_ns, 11000000000);
 	job = child_named(p, &t, 0, "run_job");
-	assert_int_equal(t.nodes.at[job].total_ns, 10900000000);
+	assert_int_equal(t.nodes.at[job].total_ns, 11000000000);
 	assert_int_equal(t.nodes.at[job].count, 1);
 	tree_deinit(&t);
 	profile_free(p);
@@ -134,18 +134,21 @@ static void inlined_frames_are_nodes(void **state)
 	profile_free(p);
 }
 
-static void incomplete_stacks_are_marked(void **state)
+static void incomplete_stacks_are_counted(void **state)
 {
 	struct profile *p = sample_profile_orders();
 	struct tree t = {};
-	uint32_t jit, handle;
+	uint32_t handle, cut, jit, before;
 
 	assert_int_equal(tree_build(p, TREE_BY_FUNCTION, NULL, NULL, &t), 0);
-	jit = child_named(p, &t, 0, "jit:discount_rule");
 	handle = child_named(p, &t, 0, "handle_request");
-	assert_int_equal(t.nodes.at[jit].incomplete_ns, 20500000);
-	assert_int_equal(t.nodes.at[0].incomplete_ns, 20500000);
-	assert_int_equal(t.nodes.at[handle].incomplete_ns, 0);
+	cut = child_named(p, &t, handle, "[incomplete: no unwind information]");
+	jit = child_named(p, &t, cut, "jit:discount_rule");
+	before = child_named(p, &t, handle, "[before threshold]");
+	assert_int_equal(t.nodes.at[handle].incomplete_ns, 20500000);
+	assert_int_equal(t.nodes.at[cut].incomplete_ns, 20500000);
+	assert_int_equal(t.nodes.at[jit].self_ns, 20500000);
+	assert_int_equal(t.nodes.at[before].incomplete_ns, 0);
 	tree_deinit(&t);
 	profile_free(p);
 }
@@ -198,7 +201,7 @@ int main(void)
 		cmocka_unit_test(only_kept_spans_are_merged),
 		cmocka_unit_test(children_are_ordered_by_total),
 		cmocka_unit_test(inlined_frames_are_nodes),
-		cmocka_unit_test(incomplete_stacks_are_marked),
+		cmocka_unit_test(incomplete_stacks_are_counted),
 		cmocka_unit_test(lines_are_merged_by_function),
 		cmocka_unit_test(deep_stacks_are_kept_whole),
 	};

@@ -54,21 +54,6 @@ function stateFrame(sample) {
 	       sample.cause ? `[blocked: ${sample.cause}]` : "[blocked]";
 }
 
-/* The location of each endpoint's function: the outermost one of its first complete stack. */
-function endpointRoots() {
-	const roots = [];
-
-	for (const span of data.spans.slice(1))
-		for (const sample of span.samples) {
-			const stack = data.stacks[sample.stack];
-
-			if (!roots[span.endpoint] && stack && stack.stop === "complete")
-				roots[span.endpoint] = stack.locations[stack.locations.length - 1];
-		}
-	return roots;
-}
-const roots = endpointRoots();
-
 function frameStep(index) {
 	const f = data.frames[index];
 	const where = f.file ? short(f.file) + (f.line ? ":" + f.line : "") : "";
@@ -91,28 +76,15 @@ function locationSteps(index) {
 
 const stepsOfStack = new Map();
 
-/* The frames of a sample, root first; see docs/json.md. */
-function stepsOf(span, sample) {
-	const cacheKey = span.endpoint + ":" + sample.stack;
-	const stack = data.stacks[sample.stack] || { stop: "none", locations: [] };
-	let steps = stepsOfStack.get(cacheKey);
+/* The frames of a sample, root first, and what the thread waited for, when it did. */
+function stepsOf(sample) {
+	let steps = stepsOfStack.get(sample.stack);
 
 	if (!steps) {
-		steps = [];
-		if (stack.stop !== "complete") {
-			const name = data.endpoints[span.endpoint].name;
+		const stack = data.stacks[sample.stack];
 
-			steps.push(...(roots[span.endpoint] ? locationSteps(roots[span.endpoint]) :
-				       [{ key: name, text: name, where: "", made: true }]));
-			if (stack.stop !== "none") {
-				const text = `[incomplete: ${stack.stop}]`;
-
-				steps.push({ key: text, text, where: "", made: true });
-			}
-		}
-		for (const l of stack.locations.slice().reverse())
-			steps.push(...locationSteps(l));
-		stepsOfStack.set(cacheKey, steps);
+		steps = stack ? stack.locations.slice().reverse().flatMap(locationSteps) : [];
+		stepsOfStack.set(sample.stack, steps);
 	}
 	const state = stateFrame(sample);
 
@@ -140,7 +112,7 @@ function buildTree(spans) {
 			let node = root;
 
 			addTo(node, sample);
-			for (const step of stepsOf(span, sample)) {
+			for (const step of stepsOf(sample)) {
 				let child = node.children.get(step.key);
 
 				if (!child) {
@@ -189,7 +161,7 @@ function timeRects(span) {
 	let at = 0;
 
 	for (const sample of samples) {
-		const steps = stepsOf(span, sample);
+		const steps = stepsOf(sample);
 		let same = 0;
 
 		while (same < open.length && same < steps.length &&

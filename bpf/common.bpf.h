@@ -68,6 +68,9 @@ int spans_close_all(struct thread *t, __u32 reason);
 /* Ends what SP shows to be over when the function of ep_id is entered. */
 int spans_drop_stale(struct thread *t, __u32 ep_id, __u64 sp, __u64 ret_addr);
 
+/* Ends spans with a declared end function whose begin function is entered again: the end was missed. */
+int spans_restart(struct thread *t, __u32 ep_id, __u64 sp);
+
 /* Ends what the registers and the stack of the current thread show to be over. */
 int spans_check(struct thread *t, __u64 sp, __u64 ip);
 

@@ -198,11 +198,8 @@ static __always_inline __u32 missed_reason(const struct span *s)
 static __always_inline __u32 stale_reason(const struct span *s, __u32 ep_id, __u64 sp,
 					  __u64 ret_addr)
 {
-	if (s->flags & SPAN_F_BY_END) {
-		if (s->ep_id == ep_id && sp >= s->entry_sp && sp - s->entry_sp < WIRE_STACK_SPREAD)
-			return WIRE_END_LEAVE_UNSEEN;
+	if (s->flags & SPAN_F_BY_END) /* its begin function has long returned: SP says nothing */
 		return 0;
-	}
 	if (sp < s->entry_sp || sp - s->entry_sp >= WIRE_STACK_SPREAD)
 		return 0;
 	/* The same slot: a jump to another endpoint (a tail call) leaves the return address there. */
@@ -257,6 +254,22 @@ static __always_inline bool span_gone(const struct span *s, __u64 sp, __u64 ip)
 	if (bpf_probe_read_user(&value, sizeof(value), (void *)s->entry_sp))
 		return false;
 	return value != s->ret_addr && !is_trampoline(value);
+}
+
+__noinline int spans_restart(struct thread *t, __u32 ep_id, __u64 sp)
+{
+	if (!t)
+		return 0;
+	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
+		struct span *s = &t->spans[i];
+
+		if ((__u32)i >= thread_depth(t) || !span_open(s) || s->ep_id != ep_id ||
+		    !(s->flags & SPAN_F_BY_END))
+			continue;
+		if (sp >= s->entry_sp && sp - s->entry_sp < WIRE_STACK_SPREAD)
+			span_close(t, i, WIRE_END_LEAVE_UNSEEN);
+	}
+	return 0;
 }
 
 __noinline int spans_check(struct thread *t, __u64 sp, __u64 ip)

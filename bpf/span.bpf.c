@@ -217,6 +217,8 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 	} else if (slot < WIRE_NAMED_MAX) {
 		t->names[slot].bytes = 0;
 	}
+	if ((ep->flags & WIRE_EP_F_END_PROBE) && (t->open_eps >> (call.ep_id & 63) & 1))
+		spans_restart(t, call.ep_id, call.sp);
 	__sync_fetch_and_add(&l->n_enter, 1);
 	opaque(slot);
 	if (slot >= WIRE_SPANS_MAX) {

@@ -25,7 +25,8 @@ struct session {
 	struct engine *engine;
 	struct capture_writer *writer; /* NULL: not recording */
 	int write_error;
-	struct presets *presets;     /* NULL: none asked for */
+	struct presets *presets;      /* NULL: none asked for */
+	struct preset_values servers; /* executables that the preset is for, when nothing else is named */
 	const struct preset *preset; /* in presets */
 	size_t n_endpoints;
 	sigset_t old_mask;
@@ -135,7 +136,21 @@ static int find_preset(struct session *s)
 	r = presets_open(&s->presets, s->o->preset_file, &e);
 	if (!r)
 		r = presets_find(s->presets, s->o->preset, &s->preset, &e);
+	if (!r && !s->o->exes.n && !s->o->pids.n && !s->o->command)
+		r = preset_find_executables(s->preset, &s->servers, &e);
 	return r ? fail("--preset", r, &e) : 0;
+}
+
+/* Endpoints of a preset may be for some builds only. */
+static bool is_wanted(const struct session *s, const char *spec)
+{
+	struct endpoint *ep = NULL;
+	bool wanted = !s->servers.n || parse_endpoint(spec, &ep, NULL);
+
+	for (size_t i = 0; !wanted && i < s->servers.n; i++)
+		wanted = endpoint_wants_file(ep, s->servers.at[i]);
+	endpoint_free(ep);
+	return wanted;
 }
 
 static int add_endpoints(struct session *s)
@@ -143,7 +158,8 @@ static int add_endpoints(struct session *s)
 	int r = find_preset(s);
 
 	for (size_t i = 0; !r && s->preset && i < s->preset->endpoints.n; i++)
-		r = add_endpoint(s, s->preset->endpoints.at[i]);
+		if (is_wanted(s, s->preset->endpoints.at[i]))
+			r = add_endpoint(s, s->preset->endpoints.at[i]);
 	for (size_t i = 0; i < s->o->endpoints.n && !r; i++)
 		r = add_endpoint(s, s->o->endpoints.at[i]);
 	return r;
@@ -222,24 +238,6 @@ static int watch_exe(struct session *s, const char *path)
 	return 0;
 }
 
-/* The servers that a preset is for, when the user has named no process. */
-static int add_servers(struct session *s)
-{
-	struct preset_values found = {};
-	struct errmsg e = {};
-	int r;
-
-	if (!s->preset || s->o->exes.n || s->o->pids.n || s->o->command)
-		return 0;
-	r = preset_find_executables(s->preset, &found, &e);
-	if (r)
-		return fail("--preset", r, &e);
-	for (size_t i = 0; i < found.n && !r; i++)
-		r = watch_exe(s, found.at[i]);
-	preset_values_deinit(&found);
-	return r;
-}
-
 static int add_processes(struct session *s)
 {
 	CLEANUP(process_list_deinit) struct process_list all = {};
@@ -247,7 +245,8 @@ static int add_processes(struct session *s)
 
 	if (r)
 		return fail("cannot list processes in /proc", r, NULL);
-	r = add_servers(s);
+	for (size_t i = 0; i < s->servers.n && !r; i++)
+		r = watch_exe(s, s->servers.at[i]);
 	for (size_t i = 0; i < s->o->exes.n && !r; i++)
 		r = watch_exe(s, s->o->exes.at[i]);
 	for (size_t i = 0; i < s->o->pids.n && !r; i++)
@@ -365,6 +364,7 @@ struct session *session_free(struct session *s)
 		return NULL;
 	if (s->engine)
 		engine_free(s->engine);
+	preset_values_deinit(&s->servers);
 	presets_free(s->presets);
 	capture_writer_free(s->writer);
 	if (s->signal_fd >= 0)

@@ -34,7 +34,8 @@ enum {
 };
 
 struct root {
-	int fd; /* owned */
+	int fd;           /* owned */
+	int namespace_fd; /* owned: without it the mounts below the root go with the last process */
 	uint64_t namespace_ino;
 	dev_t dev;
 	ino_t ino;
@@ -101,6 +102,7 @@ static int add_dirs(struct debugfile_search *s, const char *dirs)
 static int root_open(struct root *ret, const char *proc)
 {
 	AUTO_CLOSE int fd = -1;
+	AUTO_CLOSE int namespace_fd = -1;
 	char path[64];
 	struct stat st, ns;
 
@@ -109,10 +111,23 @@ static int root_open(struct root *ret, const char *proc)
 	if (fd < 0)
 		return -errno;
 	snprintf(path, sizeof(path), "/proc/%s/ns/mnt", proc);
-	if (fstat(fd, &st) < 0 || stat(path, &ns) < 0)
+	namespace_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (namespace_fd < 0 || fstat(fd, &st) < 0 || fstat(namespace_fd, &ns) < 0)
 		return -errno;
-	*ret = (struct root){TAKE_FD(fd), ns.st_ino, st.st_dev, st.st_ino};
+	*ret = (struct root){
+		.namespace_ino = ns.st_ino,
+		.dev = st.st_dev,
+		.ino = st.st_ino,
+	};
+	ret->fd = TAKE_FD(fd);
+	ret->namespace_fd = TAKE_FD(namespace_fd);
 	return 0;
+}
+
+static void root_close(struct root *r)
+{
+	cleanup_fd(&r->fd);
+	cleanup_fd(&r->namespace_fd);
 }
 
 static bool root_is_same(const struct root *a, const struct root *b)
@@ -128,7 +143,7 @@ int debugfile_search_new(struct debugfile_search **ret, const char *dirs, bool d
 
 	if (!s)
 		return -ENOMEM;
-	s->host.fd = -1;
+	s->host.fd = s->host.namespace_fd = -1;
 	hash_init(&s->pids);
 	s->debuginfod = debuginfod;
 	s->budget_ns = budget_ns;
@@ -147,8 +162,8 @@ struct debugfile_search *debugfile_search_free(struct debugfile_search *s)
 		return NULL;
 	debuginfod_free(s->client);
 	for (size_t i = 0; i < s->n_roots; i++)
-		close(s->roots[i].fd);
-	cleanup_fd(&s->host.fd);
+		root_close(&s->roots[i]);
+	root_close(&s->host);
 	for (size_t i = 0; i < s->n_dirs; i++)
 		free(s->dirs[i]);
 	hash_deinit(&s->pids);
@@ -156,7 +171,7 @@ struct debugfile_search *debugfile_search_free(struct debugfile_search *s)
 	return NULL;
 }
 
-/* Index + 1 of this root among those held, 0 for the host's. Takes the descriptor. */
+/* Index + 1 of this root among those held, 0 for the host's. Takes the descriptors. */
 static size_t keep_root(struct debugfile_search *s, struct root *take)
 {
 	size_t i;
@@ -165,14 +180,14 @@ static size_t keep_root(struct debugfile_search *s, struct root *take)
 		if (root_is_same(&s->roots[i], take))
 			break;
 	if (root_is_same(&s->host, take) || i < s->n_roots) {
-		close(take->fd);
+		root_close(take);
 		return root_is_same(&s->host, take) ? 0 : i + 1;
 	}
 	if (s->n_roots < ROOTS_MAX) {
 		i = s->n_roots++;
 	} else {
 		i = s->next_root++ % ROOTS_MAX;
-		close(s->roots[i].fd);
+		root_close(&s->roots[i]);
 		/* Processes that had the old one are asked again. */
 		hash_deinit(&s->pids);
 		hash_init(&s->pids);

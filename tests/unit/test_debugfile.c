@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "code/debugfile.h"
 #include "code/debugfile_priv.h"
+#include "code/debuginfod.h"
 #include "tests/unit/elf/open.h"
 
 /* Where the debug file of a module is found below one debug folder; NULL: nowhere. */
@@ -124,6 +125,52 @@ static void test_supplement(void **state)
 	debugfile_search_free(s);
 }
 
+/* From a "server" that is a folder. Nothing is fetched unless it was asked for and there is time. */
+static void test_debuginfod(void **state)
+{
+	char dir[] = "/tmp/test_debugfile.XXXXXX", from[PATH_MAX], command[4 * PATH_MAX],
+	     hex[64] = "";
+	struct debugfile_search *s = NULL;
+	struct module *m = elf_open("lines-split");
+	struct debugfile *f = NULL;
+	const uint8_t *id;
+	size_t n = module_build_id(m, &id);
+	struct debuginfod *client = NULL;
+
+	if (debuginfod_new(&client)) {
+		module_unref(m);
+		skip();
+	}
+	debuginfod_free(client);
+	assert_non_null(mkdtemp(dir));
+	for (size_t i = 0; i < n; i++)
+		snprintf(hex + 2 * i, 3, "%02x", id[i]);
+	snprintf(command, sizeof(command),
+		 "mkdir -p %s/buildid/%s && cp %s/.build-id/%.2s/%s.debug "
+		 "%s/buildid/%s/debuginfo",
+		 dir, hex, elf_path("debug", from), hex, hex + 2, dir, hex);
+	assert_int_equal(system(command), 0);
+	snprintf(command, sizeof(command), "file://%s/", dir);
+	setenv("DEBUGINFOD_URLS", command, 1);
+	snprintf(command, sizeof(command), "%s/cache", dir);
+	setenv("DEBUGINFOD_CACHE_PATH", command, 1);
+
+	assert_int_equal(debugfile_search_new(&s, "/nonexistent", false, 1000000000), 0);
+	assert_int_equal(debugfile_open(s, m, &f), -ENOENT);
+	debugfile_search_free(s);
+	assert_int_equal(debugfile_search_new(&s, "/nonexistent", true, 0), 0);
+	assert_int_equal(debugfile_open(s, m, &f), -ENOENT);
+	debugfile_search_free(s);
+	assert_int_equal(debugfile_search_new(&s, "/nonexistent", true, 60000000000), 0);
+	assert_int_equal(debugfile_open(s, m, &f), 0);
+	assert_string_equal(debugfile_path(f), "[debuginfod]");
+	debugfile_close(f);
+	debugfile_search_free(s);
+	module_unref(m);
+	snprintf(command, sizeof(command), "rm -r %s", dir);
+	assert_int_equal(system(command), 0);
+}
+
 static void test_process(void **state)
 {
 	struct debugfile_search *s = NULL;
@@ -142,7 +189,8 @@ int main(void)
 		cmocka_unit_test(test_build_id),   cmocka_unit_test(test_none),
 		cmocka_unit_test(test_link),       cmocka_unit_test(test_link_below_folder),
 		cmocka_unit_test(test_wrong_crc),  cmocka_unit_test(test_wrong_build_id),
-		cmocka_unit_test(test_supplement), cmocka_unit_test(test_process),
+		cmocka_unit_test(test_supplement), cmocka_unit_test(test_debuginfod),
+		cmocka_unit_test(test_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -324,6 +327,110 @@ static void test_jit(void **state)
 	end(&f);
 }
 
+/* The init process of a pid namespace with a file system of its own at `dir`; never returns. */
+static void run_container(const char *dir, const char *script, int ready)
+{
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	    mount("none", dir, "tmpfs", 0, NULL) == 0 && system(script) == 0 &&
+	    write(ready, "", 1) == 1)
+		for (;;)
+			pause();
+	_exit(1);
+}
+
+/*
+ * A process as in a container; in `dir` is what `script` made there, which nobody else sees. Its pid as we
+ * see it, or 0 when that cannot be had. ret_outer: to be waited for.
+ */
+static pid_t start_container(const char *dir, const char *script, pid_t *ret_outer)
+{
+	int ready[2], pids[2];
+	pid_t pid = 0;
+	char byte;
+
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(pipe(pids), 0);
+	*ret_outer = fork();
+	if (*ret_outer == 0) {
+		if (unshare(CLONE_NEWNS | CLONE_NEWPID) == 0)
+			pid = fork();
+		else
+			pid = -1;
+		if (pid == 0)
+			run_container(dir, script, ready[1]);
+		if (write(pids[1], &pid, sizeof(pid)) > 0 && pid > 0)
+			waitpid(pid, NULL, 0);
+		_exit(0);
+	}
+	close(ready[1]);
+	assert_int_equal(read(pids[0], &pid, sizeof(pid)), sizeof(pid));
+	if (pid < 0 || read(ready[0], &byte, 1) != 1)
+		pid = 0;
+	close(ready[0]);
+	close(pids[0]);
+	close(pids[1]);
+	return pid;
+}
+
+static void stop_container(pid_t pid, pid_t outer)
+{
+	if (pid)
+		kill(pid, SIGKILL);
+	waitpid(outer, NULL, 0);
+}
+
+static void test_jit_in_container(void **state)
+{
+	pid_t outer,
+		pid = start_container("/tmp", "echo '10000 100 inside' >/tmp/perf-1.map", &outer);
+	struct fixture f;
+	uint32_t l;
+
+	if (!pid) {
+		stop_container(pid, outer);
+		skip();
+	}
+	begin(&f, "debug", false);
+	l = look_anonymous(&f, pid, 0x10010);
+	assert_string_equal(text(&f, frame(&f, l, 0)->function), "inside");
+	end(&f);
+	stop_container(pid, outer);
+}
+
+/* The debug file is where only the process sees it, and is still found after the process has gone. */
+static void test_debug_file_in_container(void **state)
+{
+	char dir[] = "/var/tmp/test_symbolize.XXXXXX", from[PATH_MAX], script[PATH_MAX + 100];
+	struct symbolize_options o = {.debug_dirs = dir};
+	struct module *full = elf_open("lines"), *m = elf_open("lines-split");
+	struct symtab_symbol hidden = find_one(full, "hidden");
+	struct fixture f = {0};
+	pid_t outer, pid;
+	uint32_t l;
+
+	module_unref(full);
+	assert_non_null(mkdtemp(dir));
+	snprintf(script, sizeof(script), "cp -r %s/.build-id %s", elf_path("debug", from), dir);
+	pid = start_container(dir, script, &outer);
+	if (pid) {
+		assert_int_equal(profile_new(&f.p), 0);
+		assert_int_equal(symbolizer_new(&f.s, f.p, &o), 0);
+		assert_int_equal(symbolizer_use_process(f.s, pid), 0);
+		stop_container(pid, outer);
+		assert_int_equal(symbolizer_use_process(f.s, getpid()), 0);
+		assert_int_equal(symbolizer_use_process(f.s, pid), 0);
+		l = look(&f, m, hidden.vaddr, false);
+		assert_string_equal(text(&f, frame(&f, l, 0)->function), "hidden");
+		end(&f);
+	} else {
+		stop_container(pid, outer);
+	}
+	module_unref(m);
+	assert_int_equal(rmdir(dir), 0);
+	if (!pid)
+		skip();
+}
+
 /* The pool is full: names are replaced and counted, nothing fails. */
 static void test_strings_full(void **state)
 {
@@ -367,6 +474,8 @@ int main(void)
 		cmocka_unit_test(test_vdso),
 		cmocka_unit_test(test_kernel),
 		cmocka_unit_test(test_jit),
+		cmocka_unit_test(test_jit_in_container),
+		cmocka_unit_test(test_debug_file_in_container),
 		cmocka_unit_test(test_strings_full),
 	};
 

@@ -199,7 +199,7 @@ static size_t keep_root(struct debugfile_search *s, struct root *take)
 int debugfile_search_use_process(struct debugfile_search *s, pid_t pid)
 {
 	uint64_t *known;
-	struct root root;
+	struct root root = {.fd = -1, .namespace_fd = -1};
 	char proc[16];
 	size_t at;
 

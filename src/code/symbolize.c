@@ -306,13 +306,13 @@ static const char *base_name(const char *path)
 static void describe_unnamed(struct known_module *k, uint64_t vaddr, struct names *n,
 			     struct description *d)
 {
-	char module[128];
+	char module[128], symbol[TEXT_MAX - sizeof("@plt")], text[TEXT_MAX - sizeof("@plt")];
 	uint64_t start, size;
 
-	if (plt_find(k->module, vaddr, n->system, sizeof(n->system) - 4)) {
-		demangle_name(n->system, false, n->function, sizeof(n->function) - 4);
-		strcat(n->function, "@plt");
-		strcat(n->system, "@plt");
+	if (plt_find(k->module, vaddr, symbol, sizeof(symbol))) {
+		demangle_name(symbol, false, text, sizeof(text));
+		snprintf(n->function, sizeof(n->function), "%s@plt", text);
+		snprintf(n->system, sizeof(n->system), "%s@plt", symbol);
 		d->name = n->function;
 		d->system_name = n->system;
 		return;
@@ -386,6 +386,7 @@ static int add_named(struct symbolizer *s, const struct profile_location *l, con
 	return r ? r : profile_add_location(s->profile, l, &frame, 1, ret_location);
 }
 
+/* NOLINTNEXTLINE(readability-function-size): seven parameters, each a fact of its own */
 int symbolize_module(struct symbolizer *s, struct module *m, uint64_t vaddr, bool return_address,
 		     uint32_t location_flags, uint64_t runtime_pc, uint32_t *ret_location)
 {

@@ -12,6 +12,7 @@ struct walk {
 	struct cfi_memory memory;
 	struct cfi_frame frame;  /* registers of the frame that the walk is at */
 	struct cfi_frame caller; /* of the next one, while a step is under way */
+	size_t goal;             /* index of the span that the walk can reach: see find_goal */
 	uint64_t rip_slot;       /* where the caller's PC was saved; 0: not in memory */
 	uint64_t low;            /* the frame's CFA must be above this */
 	bool exact;              /* the frame's PC was interrupted; it is not a return address */
@@ -99,9 +100,26 @@ static enum stack_stop check_spans(struct walk *w, const struct unwind_frame *at
 			w->ret->span_depth[i] = w->ret->n;
 	if (!w->in->n_spans)
 		return GO_ON;
-	if (at->cfa == spans[0].entry_sp + 8)
-		return STACK_STOP_ENDPOINT;
-	return at->cfa > spans[0].entry_sp + 8 ? STACK_STOP_PAST : GO_ON;
+	if (at->cfa == spans[w->goal].entry_sp + 8)
+		return w->goal ? STACK_STOP_FOREIGN : STACK_STOP_ENDPOINT;
+	return at->cfa > spans[w->goal].entry_sp + 8 ? STACK_STOP_PAST : GO_ON;
+}
+
+/*
+ * The outermost span on the stack that the thread is on: a coroutine's outer spans may be on
+ * another one. The window reaches as far as such a span, unless it was cut.
+ */
+static size_t find_goal(const struct unwind_input *in)
+{
+	for (size_t i = 0; i < in->n_spans; i++) {
+		uint64_t slot = in->spans[i].entry_sp;
+		bool above = slot >= in->regs->r[WIRE_REG_RSP];
+
+		if (slot - in->window_start < in->window_bytes ||
+		    (above && in->snap_flags & WIRE_SNAP_F_TRUNCATED))
+			return i;
+	}
+	return 0;
 }
 
 /* A uretprobe that is under way has replaced the return address of a span; put the true one back. */
@@ -163,6 +181,7 @@ void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *c
 		.in = in,
 		.memory = {.bytes = in->window, .n = in->window_bytes, .start = in->window_start},
 		.low = in->regs->r[WIRE_REG_RSP],
+		.goal = find_goal(in),
 		.exact = true,
 		.ret = ret,
 	};

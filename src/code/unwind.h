@@ -57,8 +57,10 @@ struct unwind_stack {
 typedef int (*unwind_find_rule)(void *ctx, uint64_t pc, bool exact, const struct cfi_rule **ret);
 
 /*
- * Walks from in->regs to the frame of the outermost span (without spans: as far as it gets). The
- * first frame is always there; frames that the walk stopped in are kept.
+ * Walks from in->regs to the frame of the outermost span (without spans: as far as it gets). When
+ * outer spans are on another stack (coroutines), it ends with STACK_STOP_FOREIGN in the frame of the
+ * outermost one that is on this stack. The first frame is always there; frames that the walk
+ * stopped in are kept.
  */
 void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
 		   struct unwind_stack *ret);

@@ -23,6 +23,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/vec.h"
 #include "code/space.h"
 
@@ -131,6 +132,37 @@ static void bench_windows(struct window_set *set, struct unwind_stack *stack, st
 		}
 	}
 	f->warm_ns += cpu_ns() - start;
+}
+
+/* What it costs to find one rule that is not in the cache: every distinct PC of the windows, once. */
+static void bench_misses(struct window_set *set, struct unwind_stack *stack)
+{
+	struct hash seen;
+	struct counters counters = {};
+	struct cfi_buf b;
+	uint64_t spent = 0;
+
+	hash_init(&seen);
+	for (size_t i = 0; i < set->windows.n; i++) {
+		struct unwind_input in = input_of(&set->windows.at[i]);
+
+		space_unwind(set->space, &in, 1, stack, &counters);
+		for (size_t k = 0; k < stack->n; k++) {
+			uint64_t pc = stack->frames[k].pc - 1, start, vaddr;
+			struct module *m;
+
+			if (hash_get(&seen, pc) || hash_set(&seen, pc, 1) ||
+			    !space_resolve(set->space, pc, &m, &vaddr))
+				continue;
+			start = cpu_ns();
+			module_find_cfi(m, vaddr, &b);
+			spent += cpu_ns() - start;
+		}
+	}
+	if (seen.n)
+		printf("  miss: %zu distinct PCs, %.2f us each\n", seen.n,
+		       (double)spent / 1e3 / (double)seen.n);
+	hash_deinit(&seen);
 }
 
 static bool read_regs(pid_t tid, struct wire_regs *ret)
@@ -349,6 +381,7 @@ static int bench_process(pid_t pid, unsigned int samples, bool compare)
 	       (double)open_ns / 1e6);
 	bench_windows(&set, stack, &f);
 	print_figures(&set, &f, anonymous_kib() - before);
+	bench_misses(&set, stack);
 	return 0;
 }
 

@@ -180,6 +180,47 @@ static void test_nested_spans(void **state)
 	assert_int_equal(w.stack.span_depth[2], 1);
 }
 
+/* The outer span began on another stack, above or below: the inner one is complete. */
+static void test_coroutine(void **state)
+{
+	static const uint64_t other_stacks[] = {0x100, STACK + 0x10000000};
+
+	for (size_t i = 0; i < ARRAY_SIZE(other_stacks); i++) {
+		struct walk w;
+
+		walk_init(&w, 0x100);
+		w.words[0] = 0x200;
+		w.words[2] = 0x300;
+		add_span(&w, 0, 0);
+		w.spans[0].entry_sp = other_stacks[i];
+		add_span(&w, 3, 0);
+		add_span(&w, 0, 0);
+		run(&w);
+		CHECK(&w, STACK_STOP_FOREIGN, 0x100, 0x200, 0x300);
+		assert_int_equal(w.stack.span_depth[0], 0);
+		assert_int_equal(w.stack.span_depth[1], 3);
+		assert_int_equal(w.stack.span_depth[2], 1);
+	}
+}
+
+/* The outer span's frame is beyond what was copied: the inner one is complete. */
+static void test_truncated_outer(void **state)
+{
+	struct walk w;
+
+	walk_init(&w, 0x100);
+	w.words[0] = 0x200;
+	w.words[2] = 0x300;
+	w.n_words = 3;
+	w.snap_flags = WIRE_SNAP_F_TRUNCATED;
+	add_span(&w, 40, 0);
+	add_span(&w, 2, 0);
+	run(&w);
+	CHECK(&w, STACK_STOP_TRUNCATED, 0x100, 0x200, 0x300);
+	assert_int_equal(w.stack.span_depth[0], 0);
+	assert_int_equal(w.stack.span_depth[1], 2);
+}
+
 static void test_past(void **state)
 {
 	struct walk w;
@@ -447,6 +488,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_to_endpoint),
 		cmocka_unit_test(test_nested_spans),
+		cmocka_unit_test(test_coroutine),
+		cmocka_unit_test(test_truncated_outer),
 		cmocka_unit_test(test_past),
 		cmocka_unit_test(test_range),
 		cmocka_unit_test(test_without_window),

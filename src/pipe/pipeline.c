@@ -196,12 +196,21 @@ static int push_user_pc(struct pipeline *p, struct space *space, uint32_t tgid, 
 	return push_location(p, &l);
 }
 
-/* The endpoint function itself, as the root of stacks that do not reach it. */
+/* Begin and end are calls of their own: the begin function has returned, its caller is the root. */
+static bool has_end_function(const struct pipeline *p, const struct open_span *s)
+{
+	return endpoint_end(p->endpoints[s->begin.ep_id].spec) != NULL;
+}
+
+/* The endpoint as the root of stacks: its function, or its name when that has no frame. */
 static int push_endpoint_frame(struct pipeline *p, const struct open_span *s)
 {
 	const struct wire_promoted *b = &s->begin;
 	struct space *space = pipeline_space(p, b->h.tgid, b->as_id);
 
+	if (has_end_function(p, s))
+		return push_synthetic(p, strpool_get(p->profile->strings,
+						     p->profile->endpoints.at[b->ep_id + 1].name));
 	return push_user_pc(p, space, b->h.tgid, b->entry_ip, UNWIND_F_EXACT);
 }
 
@@ -261,8 +270,15 @@ static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
 	enum stack_stop stop = p->walk.span_depth[i] ? STACK_STOP_ENDPOINT : p->walk.stop;
 	int r;
 
+	bool by_end = has_end_function(p, s);
+
 	if (!p->walk.span_depth[i] && stop == STACK_STOP_ENDPOINT)
 		stop = STACK_STOP_PAST;
+	/* The frame that the walk cannot leave is the one that called the begin function. */
+	if (by_end && (stop == STACK_STOP_PAST || stop == STACK_STOP_RANGE)) {
+		stop = STACK_STOP_ENDPOINT;
+		n = p->walk.n;
+	}
 	p->locations.n = 0;
 	r = push_kernel_frames(p, ev);
 	for (size_t f = 0; f < n && !r; f++)
@@ -270,7 +286,7 @@ static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
 				 p->walk.frames[f].flags);
 	if (!r && stop != STACK_STOP_ENDPOINT)
 		r = push_synthetic(p, incomplete_text(stop));
-	if (!r && stop != STACK_STOP_ENDPOINT)
+	if (!r && (by_end || stop != STACK_STOP_ENDPOINT))
 		r = push_endpoint_frame(p, s);
 	if (!r)
 		r = stacks_add(p->stacks, p->locations.at, p->locations.n, stop, ret);

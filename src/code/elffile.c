@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 enum {
-	DEFLATE_RATIO_MAX = 1032, /* of zlib; more is a lie */
+	RATIO_MAX = 64, /* DWARF packs to a third or a tenth; this is something else */
 	SECTIONS_MAX = 65535,
 };
 
@@ -214,7 +214,7 @@ static uint64_t unpacked_bytes(Elf_Scn *scn, const Elf64_Shdr *sh)
 	if (!data || bytes < sizeof(ch))
 		return UINT64_MAX;
 	memcpy(&ch, data, sizeof(ch));
-	if (ch.ch_size / DEFLATE_RATIO_MAX > sh->sh_size)
+	if (ch.ch_size / RATIO_MAX > sh->sh_size)
 		return UINT64_MAX;
 	return ch.ch_size;
 }

@@ -25,14 +25,18 @@ enum {
 	DEPTH_MAX = 64,
 	UNIT_DIES_MAX = 4 << 20,     /* looked at while listing the functions of one unit */
 	FUNCTION_DIES_MAX = 1 << 18, /* looked at inside one function */
-	UNITS_MAX = 1 << 20,
+	TOTAL_DIES_MAX =
+		100 << 20, /* the same, of all units together, as often as they are listed */
+	UNITS_MAX = 1 << 17,
+	UNIT_RANGES_MAX = 1 << 19,        /* of all units, or of all functions of one */
 	RANGES_MAX = 4096,                /* of one DIE */
 	LINE_PROGRAM_MAX_BYTES = 8 << 20, /* of one unit; a row in memory is many times its bytes */
 	UNIT_HELD_BYTES = 4096, /* estimate: what libdw keeps of a unit once it was used */
 	LINE_HELD_FACTOR = 16,  /* estimate: bytes of rows for a byte of line program */
 	HELD_MIN_BYTES = 6 << 20,
 	REOPEN_MAX = 256,
-	DEBUG_MAX_BYTES = 768 << 20,
+	DEBUG_MAX_BYTES = 768 << 20,   /* unpacked */
+	FOREIGN_MAX_BYTES = 256 << 20, /* of a file that is not root's */
 };
 
 struct range {
@@ -65,6 +69,7 @@ struct srcline {
 	bool units_listed;
 	VEC(struct unit *) open_units; /* owned */
 	struct hash unit_of_die;
+	uint64_t dies_left;  /* of TOTAL_DIES_MAX */
 	uint64_t base_bytes; /* memory that the unpacked sections take */
 	uint64_t held_bytes; /* estimate of what look-ups have added to it */
 	unsigned int n_opened;
@@ -114,7 +119,8 @@ static int open_one(int fd, uint64_t *budget, Elf **ret_elf, Dwarf **ret)
 
 static int open_dwarf(struct srcline *s)
 {
-	uint64_t budget = DEBUG_MAX_BYTES;
+	uint64_t most = elffile_is_mapped(s->fd) ? DEBUG_MAX_BYTES : FOREIGN_MAX_BYTES;
+	uint64_t budget = most;
 	int r;
 
 	if (s->n_opened++ >= REOPEN_MAX)
@@ -127,7 +133,7 @@ static int open_dwarf(struct srcline *s)
 		close_dwarf(s);
 		return r;
 	}
-	s->base_bytes = DEBUG_MAX_BYTES - budget;
+	s->base_bytes = most - budget;
 	if (s->alt)
 		dwarf_setalt(s->dwarf, s->alt);
 	return 0;
@@ -168,6 +174,7 @@ int srcline_new(struct srcline **ret, struct module *m, const struct debugfile *
 	if (!s)
 		return -ENOMEM;
 	s->fd = s->alt_fd = s->own_alt_fd = -1;
+	s->dies_left = TOTAL_DIES_MAX;
 	r = choose_file(s, m, debug, search);
 	if (!r)
 		r = open_dwarf(s);
@@ -233,7 +240,8 @@ static int ranges_add_die(struct ranges *r, Dwarf_Die *die)
 	ptrdiff_t next = 0;
 	int n = 0;
 
-	while (n < RANGES_MAX && (next = dwarf_ranges(die, next, &base, &lo, &hi)) > 0) {
+	while (n < RANGES_MAX && r->v.n < UNIT_RANGES_MAX &&
+	       (next = dwarf_ranges(die, next, &base, &lo, &hi)) > 0) {
 		/* Code that the linker threw away begins at 0. */
 		if (lo == 0 || hi <= lo)
 			continue;
@@ -324,13 +332,15 @@ static void list_functions(struct lister *l, Dwarf_Die *parent, unsigned int dep
 
 static int fill_unit(struct srcline *s, struct unit *u)
 {
-	struct lister l = {.s = s, .unit = u, .budget = UNIT_DIES_MAX};
+	uint64_t budget = s->dies_left < UNIT_DIES_MAX ? s->dies_left : UNIT_DIES_MAX;
+	struct lister l = {.s = s, .unit = u, .budget = budget};
 	Dwarf_Die die;
 
 	vec_free(&u->functions.v);
 	if (!dwarf_offdie(s->dwarf, u->die, &die))
 		return 0;
 	list_functions(&l, &die, 0);
+	s->dies_left -= budget - l.budget;
 	s->held_bytes += UNIT_HELD_BYTES + u->functions.v.cap * sizeof(u->functions.v.at[0]);
 	ranges_sort(&u->functions);
 	return l.error;

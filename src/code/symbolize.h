@@ -4,7 +4,12 @@
  *
  * Sources, best first: DWARF of the file or of its separate debug file (build-id folders, debug
  * link, debuginfod when allowed), .symtab, .gnu_debugdata, .dynsym; JIT perf maps; kallsyms.
- * Results go into a profile's tables; each distinct (module, address) is looked up once.
+ * Results go into a profile's tables; each distinct (module, address) is looked up once. Texts in
+ * them are printable whatever the file said; what no longer fits into the profile's string memory
+ * becomes "[strings full]" and is counted as such.
+ *
+ * Code without any name is "module+0x1234", flagged PROFILE_FRAME_UNKNOWN, where the number is the
+ * start of its function if unwind data tells, so that all of a function's addresses have one name.
  */
 #ifndef SPANPROF_CODE_SYMBOLIZE_H
 #define SPANPROF_CODE_SYMBOLIZE_H
@@ -34,15 +39,16 @@ struct symbolizer *symbolizer_free(struct symbolizer *s);
 int symbolizer_use_process(struct symbolizer *s, pid_t pid);
 
 /*
- * Interns the location of an ELF virtual address. return_address: look up address - 1.
+ * Interns the location of an ELF virtual address. return_address: look up address - 1; that is
+ * the location's module_off, too.
  * runtime_pc is kept for output. 0, -ENOMEM, -ENOSPC.
  */
 int symbolize_module(struct symbolizer *s, struct module *m, uint64_t vaddr, bool return_address,
 		     uint32_t location_flags, uint64_t runtime_pc, uint32_t *ret_location);
-/* A PC in no module: JIT perf map of the process (NSpid, its root), else "[unknown]". */
+/* A PC in no module: JIT perf map of the process (NSpid, its root; module "[jit:PID]"), else "[unknown]". */
 int symbolize_anonymous(struct symbolizer *s, pid_t pid, uint64_t pc, bool return_address,
 			uint32_t location_flags, uint32_t *ret_location);
-/* A kernel address; "[kernel]" when kallsyms cannot be read. */
+/* A kernel address; "[kernel]" when kallsyms cannot be read. One location for each kernel function. */
 int symbolize_kernel(struct symbolizer *s, uint64_t pc, uint32_t *ret_location);
 
 #endif

@@ -22,7 +22,9 @@
 
 enum {
 	SEGMENTS_MAX = 16,
-	WALK_MAX = 64, /* symbols looked at for one address where they overlap */
+	NAME_MAX_BYTES = 16384, /* a longer name is not one; it would be read again and again */
+	ALIAS_BYTES = 256,      /* of a name, where aliases are compared */
+	WALK_MAX = 64,          /* symbols looked at for one address where they overlap */
 	DEBUGDATA_MAX_BYTES = 64 << 20,
 	TABLE_SHIFT = 30, /* of a code: table << 30 | symbol number */
 	DEMANGLED_MAX = DEMANGLE_TEXT_MAX,
@@ -197,6 +199,8 @@ static bool get_symbol(const struct symtab *st, enum symtab_source source, size_
 		return false;
 	if (type == STT_NOTYPE && !is_code_label(t, s))
 		return false;
+	if (strnlen(t->strs + s->st_name, NAME_MAX_BYTES + 1) > NAME_MAX_BYTES)
+		return false;
 	*ret = (struct symtab_symbol){
 		.name = t->strs + s->st_name,
 		.vaddr = s->st_value,
@@ -243,10 +247,10 @@ static int compare_alias(const struct symtab_symbol *a, const struct symtab_symb
 		r = (int)underscores(a->name) - (int)underscores(b->name);
 	if (!r)
 		r = (a->bind == STB_WEAK) - (b->bind == STB_WEAK);
-	if (!r && strlen(a->name) != strlen(b->name))
-		r = strlen(a->name) < strlen(b->name) ? -1 : 1;
 	if (!r)
-		r = strcmp(a->name, b->name);
+		r = (int)strnlen(a->name, ALIAS_BYTES) - (int)strnlen(b->name, ALIAS_BYTES);
+	if (!r)
+		r = strncmp(a->name, b->name, ALIAS_BYTES);
 	return r ? r : (int)a->source - (int)b->source;
 }
 

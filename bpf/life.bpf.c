@@ -524,7 +524,7 @@ __noinline int spans_fill(struct thread *t, __u32 mask, struct wire_snapshot *re
 		to->entry_sp = s->entry_sp;
 		to->ret_addr = s->ret_addr;
 		to->seq = __sync_fetch_and_add(&s->n_due, 1);
-		to->pad = 0;
+		to->flags = s->flags & SPAN_F_BY_END ? WIRE_SPAN_F_NO_FRAME : 0;
 		n++;
 		forget(n);
 	}

@@ -122,7 +122,14 @@ struct wire_snap_span {
 	__u64 entry_sp;
 	__u64 ret_addr;
 	__u32 seq; /* 0, 1, 2 ... of this span; a gap is a lost snapshot */
-	__u32 pad;
+	__u32 flags; /* enum wire_span_flag */
+};
+enum wire_span_flag {
+	/*
+	 * It ends by an end function and its begin function has returned, so there is no frame of it:
+	 * its stack ends with the frame that encloses entry_sp.
+	 */
+	WIRE_SPAN_F_NO_FRAME = 1 << 0,
 };
 _Static_assert(sizeof(struct wire_snap_span) == 32, "wire_snap_span");
 

@@ -95,12 +95,16 @@ static enum stack_stop check_spans(struct walk *w, const struct unwind_frame *at
 {
 	const struct wire_snap_span *spans = w->in->spans;
 
-	for (size_t i = 0; i < w->in->n_spans && i < WIRE_NAMED_MAX; i++)
-		if (at->cfa == spans[i].entry_sp + 8)
+	for (size_t i = 0; i < w->in->n_spans && i < WIRE_NAMED_MAX; i++) {
+		bool encloses = (spans[i].flags & WIRE_SPAN_F_NO_FRAME) && !w->ret->span_depth[i] &&
+				at->cfa > spans[i].entry_sp + 8;
+
+		if (at->cfa == spans[i].entry_sp + 8 || encloses)
 			w->ret->span_depth[i] = w->ret->n;
+	}
 	if (!w->in->n_spans)
 		return GO_ON;
-	if (at->cfa == spans[w->goal].entry_sp + 8)
+	if (w->ret->span_depth[w->goal])
 		return w->goal ? STACK_STOP_FOREIGN : STACK_STOP_ENDPOINT;
 	return at->cfa > spans[w->goal].entry_sp + 8 ? STACK_STOP_PAST : GO_ON;
 }

@@ -333,6 +333,22 @@ static void test_register_as_base(void **state)
 	CHECK(&w, STACK_STOP_ENDPOINT, 0x500, 0x100);
 }
 
+/* The begin function has returned: the frame around its old slot is the last one. */
+static void test_no_frame(void **state)
+{
+	struct walk w;
+
+	walk_init(&w, 0x100);
+	w.words[0] = 0x200; /* its frame has words 1 and 2 */
+	add_span(&w, 1, 0xdead);
+	w.spans[0].flags = WIRE_SPAN_F_NO_FRAME;
+	run(&w);
+	CHECK(&w, STACK_STOP_ENDPOINT, 0x100, 0x200);
+	w.spans[0].flags = 0;
+	run(&w);
+	CHECK(&w, STACK_STOP_PAST, 0x100, 0x200);
+}
+
 static void test_depth(void **state)
 {
 	static const struct known endless[] = {{0x100, CFI_OK, &frame8}};
@@ -496,6 +512,7 @@ int main(void)
 		cmocka_unit_test(test_stops),
 		cmocka_unit_test(test_lost_registers),
 		cmocka_unit_test(test_register_as_base),
+		cmocka_unit_test(test_no_frame),
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_replaced_return_address),
 		cmocka_unit_test(test_frame_pointer),

@@ -95,7 +95,7 @@ static json_t *row_module(struct writer *w, uint32_t i)
 	const struct profile_module *m = &w->p->modules.at[i];
 	char id[2 * BUILD_ID_MAX + 1] = "";
 
-	for (unsigned int k = 0; k < m->build_id_bytes && k < BUILD_ID_MAX; k++)
+	for (size_t k = 0; k < m->build_id_bytes && k < BUILD_ID_MAX; k++)
 		snprintf(id + 2 * k, 3, "%02x", m->build_id[k]);
 	return json_pack("{s:o, s:s, s:o, s:o, s:o}", "path", string(w, m->path), "build_id", id,
 			 "start", hex(m->start), "limit", hex(m->limit), "offset", hex(m->offset));

@@ -125,7 +125,7 @@ static int add_mapping(struct pprof *b, uint32_t module, uint64_t *ret_id)
 	if (!out)
 		return -ENOMEM;
 	pprof__mapping__init(out);
-	for (unsigned int i = 0; i < m->build_id_bytes && i < BUILD_ID_MAX; i++)
+	for (size_t i = 0; i < m->build_id_bytes && i < BUILD_ID_MAX; i++)
 		snprintf(hex + 2 * i, 3, "%02x", m->build_id[i]);
 	r = add_string(b, m->path, &out->filename_str);
 	if (!r)

@@ -162,24 +162,20 @@ static void print_profiled(struct text *t, const struct profile_endpoint *e,
 	line_end(l);
 }
 
-static int append(char *buf, size_t n, const char *format, ...)
+static void append(char *buf, size_t n, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Appends an item to a list separated by commas. */
-static int append(char *buf, size_t n, const char *format, ...)
+static void append(char *buf, size_t n, const char *format, ...)
 {
 	size_t used = strlen(buf);
+	char item[128];
 	va_list ap;
-	int r;
 
-	if (used && used + 3 < n) {
-		strcpy(buf + used, ", ");
-		used += 2;
-	}
 	va_start(ap, format);
-	r = vsnprintf(buf + used, n - used, format, ap);
+	vsnprintf(item, sizeof(item), format, ap);
 	va_end(ap);
-	return r;
+	snprintf(buf + used, n - used, "%s%s", used ? ", " : "", item);
 }
 
 /* What the span waited for, largest first: "lock 400.1, net 122.2"; at most three, from 1 % on. */

@@ -9,15 +9,17 @@
 
 #include <assert.h>
 
+enum { LAST_BUCKET = WIRE_HIST_BUCKETS - 1 };
+
 unsigned int latency_bucket(uint64_t ns)
 {
-	unsigned int log2, bucket;
+	uint64_t log2, bucket;
 
 	if (ns < WIRE_HIST_SUB)
 		return ns;
 	log2 = 63 - __builtin_clzll(ns);
 	bucket = (log2 - 3) * WIRE_HIST_SUB + ((ns >> (log2 - 4)) & (WIRE_HIST_SUB - 1));
-	return bucket < WIRE_HIST_BUCKETS ? bucket : WIRE_HIST_BUCKETS - 1;
+	return bucket < LAST_BUCKET ? bucket : LAST_BUCKET;
 }
 
 uint64_t latency_bucket_low(unsigned int bucket)

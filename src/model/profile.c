@@ -235,7 +235,7 @@ static uint32_t find_location(const struct profile *p, uint32_t module, uint64_t
 uint32_t profile_find_location(const struct profile *p, uint32_t module, uint64_t module_off,
 			       uint32_t flags)
 {
-	uint64_t h;
+	uint64_t h = 0;
 
 	return find_location(p, module, module_off, flags, &h);
 }
@@ -244,7 +244,7 @@ int profile_add_location(struct profile *p, const struct profile_location *l,
 			 const uint32_t *frames, size_t n_frames, uint32_t *ret_idx)
 {
 	struct profile_location copy = *l;
-	uint64_t h;
+	uint64_t h = 0;
 	uint32_t idx = find_location(p, l->module, l->module_off, l->flags, &h);
 	int r;
 

@@ -3,272 +3,176 @@
  * pprof.c: a profile as gzipped pprof protobuf.
  *
  * Values of a sample: snapshots, wall nanoseconds (the default). Samples of one span with the same
- * stack and state are one. Labels: endpoint, span, thread, process, state.
- *
- * Addresses: the same module may be mapped elsewhere in each process; all of its locations are put
- * where its first mapping was seen. Everything of the message lives in one arena.
+ * stack and state are one. Labels: endpoint, span, thread, process, state. Everything of the
+ * message lives in one arena.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include "base/cleanup.h"
-#include "base/hash.h"
 #include "export/arena.h"
-#include "export/escape.h"
+#include "export/dict.h"
 #include "export/formats.h"
+#include "export/group.h"
 #include "export/gzip.h"
 #include "export/summary.h"
 #include "pprof.pb-c.h"
 
-enum { STRINGS_MAX_BYTES = 256 << 20, LABELS = 5, VALUES = 2 };
-
-/* Samples of one span that differ in time only. */
-struct group {
-	uint32_t span;
-	uint32_t stack;
-	uint8_t kind;
-	uint8_t cause;
-	uint64_t wall_ns;
-	uint64_t count;
-};
+enum { LABELS = 5, VALUES = 2 };
 
 struct pprof {
 	const struct profile *p;
 	struct arena arena;
-	struct strpool *strings; /* owned: the string table, ids are its indexes */
-	uint32_t *string_ids;    /* string of the profile -> index, 0: not yet */
-	uint32_t *module_ids;    /* module -> mapping id, 0: not yet */
-	uint32_t *location_ids;  /* location -> location id, 0: not yet */
-	struct hash text_ids;    /* made-up frame (string index) -> location id */
-	struct hash function_ids;
-	struct hash group_ids;
-	VEC(struct group) groups;
-	VEC(Pprof__Mapping *) mappings;
-	VEC(Pprof__Location *) locations;
-	VEC(Pprof__Function *) functions;
+	struct dict dict;
+	struct groups groups;
+	Pprof__Profile message; /* its parts are in the arena */
 	VEC(int64_t) comments;
 };
 
 static void pprof_deinit(struct pprof *b)
 {
 	arena_deinit(&b->arena);
-	strpool_free(b->strings);
-	free(b->string_ids);
-	free(b->module_ids);
-	free(b->location_ids);
-	hash_deinit(&b->function_ids);
-	hash_deinit(&b->group_ids);
-	vec_free(&b->groups);
-	vec_free(&b->mappings);
-	vec_free(&b->locations);
-	vec_free(&b->functions);
+	dict_deinit(&b->dict);
+	groups_deinit(&b->groups);
 	vec_free(&b->comments);
 }
 
-static int pprof_init(struct pprof *b, const struct profile *p)
+static int text_index(struct pprof *b, const char *text, int64_t *ret)
 {
-	b->p = p;
-	hash_init(&b->function_ids);
-	hash_init(&b->group_ids);
-	b->string_ids = calloc(strpool_count(p->strings), sizeof(uint32_t));
-	b->module_ids = calloc(p->modules.n, sizeof(uint32_t));
-	b->location_ids = calloc(p->locations.n, sizeof(uint32_t));
-	if (!b->string_ids || !b->module_ids || !b->location_ids)
-		return -ENOMEM;
-	return strpool_new(&b->strings, STRINGS_MAX_BYTES);
-}
+	uint32_t idx;
+	int r = dict_text(&b->dict, text, &idx);
 
-static int add_text(struct pprof *b, const char *text, int64_t *ret_idx)
-{
-	AUTO_FREE char *clean = escape_dup(text);
-	uint32_t id;
-	int r;
-
-	if (!clean)
-		return -ENOMEM;
-	r = strpool_add(b->strings, clean, &id);
 	if (!r)
-		*ret_idx = id;
+		*ret = idx;
 	return r;
 }
 
-/* A string of the profile, by its id there. */
-static int add_string(struct pprof *b, uint32_t string, int64_t *ret_idx)
+/* A row of n pointers to n zeroed elements. */
+static void **new_rows(struct pprof *b, size_t n, size_t bytes)
 {
-	int r = 0;
+	char *rows = arena_alloc(&b->arena, n, bytes);
+	void **list = arena_alloc(&b->arena, n, sizeof(*list));
 
-	if (string >= strpool_count(b->p->strings))
-		string = 0;
-	if (string && !b->string_ids[string]) {
-		r = add_text(b, strpool_get(b->p->strings, string), ret_idx);
-		if (!r)
-			b->string_ids[string] = *ret_idx;
-	}
-	*ret_idx = b->string_ids[string];
-	return r;
+	if (!rows || !list)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		list[i] = rows + i * bytes;
+	return list;
 }
 
-static int add_mapping(struct pprof *b, uint32_t module, uint64_t *ret_id)
+static int fill_mappings(struct pprof *b, Pprof__Profile *m)
 {
-	const struct profile_module *m = &b->p->modules.at[module];
-	char hex[2 * BUILD_ID_MAX + 1] = "";
-	Pprof__Mapping *out;
-	int r;
+	const struct dict *d = &b->dict;
 
-	if (!module || b->module_ids[module]) {
-		*ret_id = b->module_ids[module];
-		return 0;
-	}
-	out = arena_alloc(&b->arena, 1, sizeof(*out));
-	if (!out)
+	m->mapping = (Pprof__Mapping **)new_rows(b, d->mappings.n - 1, sizeof(Pprof__Mapping));
+	if (!m->mapping)
 		return -ENOMEM;
-	pprof__mapping__init(out);
-	for (size_t i = 0; i < m->build_id_bytes && i < BUILD_ID_MAX; i++)
-		snprintf(hex + 2 * i, 3, "%02x", m->build_id[i]);
-	r = add_string(b, m->path, &out->filename_str);
-	if (!r)
-		r = add_text(b, hex, &out->build_id_str);
-	if (!r)
-		r = vec_push(&b->mappings, out);
-	if (r)
-		return r;
-	out->id = b->mappings.n;
-	out->memory_start = m->start;
-	out->memory_limit = m->limit;
-	out->file_offset = m->offset;
-	b->module_ids[module] = out->id;
-	*ret_id = out->id;
+	for (; m->n_mapping < d->mappings.n - 1; m->n_mapping++) {
+		const struct dict_mapping *row = &d->mappings.at[m->n_mapping + 1];
+		const struct profile_module *module = &b->p->modules.at[row->module];
+		Pprof__Mapping *out = m->mapping[m->n_mapping];
+
+		pprof__mapping__init(out);
+		out->id = m->n_mapping + 1;
+		out->memory_start = module->start;
+		out->memory_limit = module->limit;
+		out->file_offset = module->offset;
+		out->filename_str = row->filename;
+		out->build_id_str = row->build_id;
+		out->has_functions = row->has_functions;
+		out->has_filenames = row->has_filenames;
+		out->has_line_numbers = row->has_line_numbers;
+		out->has_inline_frames = row->has_inline_frames;
+	}
 	return 0;
 }
 
-/* The id of the equal function; the candidate becomes part of the message when there is none. */
-static int intern_function(struct pprof *b, Pprof__Function *f, uint64_t *ret_id)
+static int fill_functions(struct pprof *b, Pprof__Profile *m)
 {
-	const int64_t key[] = {f->name_str, f->system_name_str, f->filename_str, f->start_line};
-	uint64_t h = hash_bytes(key, sizeof(key), b->function_ids.seed), *found;
-	int r;
+	const struct dict *d = &b->dict;
 
-	for (; (found = hash_get(&b->function_ids, h)); h++) {
-		const Pprof__Function *have = b->functions.at[*found - 1];
-
-		if (have->name_str == f->name_str && have->system_name_str == f->system_name_str &&
-		    have->filename_str == f->filename_str && have->start_line == f->start_line) {
-			*ret_id = have->id;
-			return 0;
-		}
-	}
-	r = vec_push(&b->functions, f);
-	if (!r)
-		r = hash_set(&b->function_ids, h, b->functions.n);
-	f->id = *ret_id = b->functions.n;
-	return r;
-}
-
-/* One function for all frames that differ in the line only. */
-static int add_function(struct pprof *b, const struct profile_frame *frame, uint64_t *ret_id)
-{
-	Pprof__Function *f = arena_alloc(&b->arena, 1, sizeof(*f));
-	int r;
-
-	if (!f)
+	m->function = (Pprof__Function **)new_rows(b, d->functions.n - 1, sizeof(Pprof__Function));
+	if (!m->function)
 		return -ENOMEM;
-	pprof__function__init(f);
-	f->start_line = frame->start_line;
-	r = add_string(b, frame->function, &f->name_str);
-	if (!r)
-		r = add_string(b, frame->system_name, &f->system_name_str);
-	if (!r)
-		r = add_string(b, frame->file, &f->filename_str);
-	return r ? r : intern_function(b, f, ret_id);
-}
+	for (; m->n_function < d->functions.n - 1; m->n_function++) {
+		const struct dict_function *row = &d->functions.at[m->n_function + 1];
+		Pprof__Function *out = m->function[m->n_function];
 
-static Pprof__Location *new_location(struct pprof *b, size_t n_lines)
-{
-	Pprof__Location *out = arena_alloc(&b->arena, 1, sizeof(*out));
-	Pprof__Line *lines = arena_alloc(&b->arena, n_lines, sizeof(*lines));
-
-	if (!out)
-		return NULL;
-	pprof__location__init(out);
-	out->line = arena_alloc(&b->arena, n_lines, sizeof(*out->line));
-	if (!lines || !out->line || vec_push(&b->locations, out))
-		return NULL;
-	out->n_line = n_lines;
-	for (size_t i = 0; i < n_lines; i++) {
-		pprof__line__init(&lines[i]);
-		out->line[i] = &lines[i];
+		pprof__function__init(out);
+		out->id = m->n_function + 1;
+		out->name_str = row->name;
+		out->system_name_str = row->system_name;
+		out->filename_str = row->file;
+		out->start_line = row->start_line;
 	}
-	out->id = b->locations.n;
-	return out;
+	return 0;
 }
 
-/* What is known of the frames of a mapping, for the reader's decision to symbolize by itself. */
-static void note_frame(Pprof__Mapping *m, const struct profile_frame *f)
+static int fill_lines(struct pprof *b, const struct dict_location *row, Pprof__Location *out)
 {
-	m->has_functions |= !(f->flags & PROFILE_FRAME_UNKNOWN);
-	m->has_filenames |= f->file != 0;
-	m->has_line_numbers |= f->line != 0;
-	m->has_inline_frames |= (f->flags & PROFILE_FRAME_INLINED) != 0;
-}
-
-static int add_location(struct pprof *b, uint32_t location, uint64_t *ret_id)
-{
-	const struct profile_location *l = &b->p->locations.at[location];
-	Pprof__Location *out;
-	int r;
-
-	if (b->location_ids[location]) {
-		*ret_id = b->location_ids[location];
-		return 0;
-	}
-	out = new_location(b, l->n_frames);
-	if (!out)
+	out->line = (Pprof__Line **)new_rows(b, row->n_lines, sizeof(Pprof__Line));
+	if (!out->line)
 		return -ENOMEM;
-	out->address = l->address;
-	r = add_mapping(b, l->module, &out->mapping_id);
-	for (uint32_t i = 0; i < l->n_frames && !r; i++) {
-		const struct profile_frame *f =
-			&b->p->frames.at[b->p->frame_runs.at[l->first_frame + i]];
+	for (; out->n_line < row->n_lines; out->n_line++) {
+		const struct dict_line *line = &b->dict.lines.at[row->first_line + out->n_line];
 
-		r = add_function(b, f, &out->line[i]->function_id);
-		out->line[i]->line = f->line;
-		if (!r && out->mapping_id)
-			note_frame(b->mappings.at[out->mapping_id - 1], f);
+		pprof__line__init(out->line[out->n_line]);
+		out->line[out->n_line]->function_id = line->function;
+		out->line[out->n_line]->line = line->line;
 	}
-	b->location_ids[location] = *ret_id = out->id;
+	return 0;
+}
+
+static int fill_locations(struct pprof *b, Pprof__Profile *m)
+{
+	const struct dict *d = &b->dict;
+	int r = 0;
+
+	m->location = (Pprof__Location **)new_rows(b, d->locations.n - 1, sizeof(Pprof__Location));
+	if (!m->location)
+		return -ENOMEM;
+	for (; m->n_location < d->locations.n - 1 && !r; m->n_location++) {
+		const struct dict_location *row = &d->locations.at[m->n_location + 1];
+		Pprof__Location *out = m->location[m->n_location];
+
+		pprof__location__init(out);
+		out->id = m->n_location + 1;
+		out->mapping_id = row->mapping;
+		out->address = row->address;
+		r = fill_lines(b, row, out);
+	}
 	return r;
 }
 
 static int fill_stack(struct pprof *b, const struct group *g, Pprof__Sample *out)
 {
 	const struct profile_stack *stack = &b->p->stacks.at[g->stack];
+	uint32_t idx = 0;
 	int r = 0;
 
 	out->location_id = arena_alloc(&b->arena, stack->n, sizeof(*out->location_id));
 	if (!out->location_id)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < stack->n && !r; i++)
-		r = add_location(b, b->p->stack_runs.at[stack->first + i],
-				 &out->location_id[out->n_location_id++]);
+	for (uint32_t i = 0; i < stack->n && !r; i++) {
+		r = dict_location(&b->dict, b->p->stack_runs.at[stack->first + i], &idx);
+		out->location_id[out->n_location_id++] = idx;
+	}
 	return r;
 }
 
+/* A text, or a number when there is no text. */
 static int add_label(struct pprof *b, Pprof__Sample *s, const char *key, const char *text,
 		     int64_t num)
 {
-	Pprof__Label *l = arena_alloc(&b->arena, 1, sizeof(*l));
+	Pprof__Label *l = s->label[s->n_label++];
 	int r;
 
-	if (!l)
-		return -ENOMEM;
 	pprof__label__init(l);
-	r = add_text(b, key, &l->key_str);
+	r = text_index(b, key, &l->key_str);
 	if (!r && text)
-		r = add_text(b, *text ? text : "[unnamed]", &l->str_str);
+		r = text_index(b, *text ? text : "[unnamed]", &l->str_str);
 	l->num = text ? 0 : num;
-	s->label[s->n_label++] = l;
 	return r;
 }
 
@@ -278,6 +182,9 @@ static int fill_labels(struct pprof *b, const struct group *g, Pprof__Sample *ou
 	char state[64];
 	int r;
 
+	out->label = (Pprof__Label **)new_rows(b, LABELS, sizeof(Pprof__Label));
+	if (!out->label)
+		return -ENOMEM;
 	snprintf(state, sizeof(state), "%s%s%s", sample_kind_name(g->kind),
 		 g->cause != BLOCK_NONE ? ":" : "", block_cause_name(g->cause));
 	r = add_label(b, out, "endpoint", strpool_get(b->p->strings, span->name), 0);
@@ -290,82 +197,52 @@ static int fill_labels(struct pprof *b, const struct group *g, Pprof__Sample *ou
 	return r ? r : add_label(b, out, "state", state, 0);
 }
 
-static int add_sample(struct pprof *b, const struct group *g, Pprof__Sample **ret)
+/* The first mapping is to be the program: the module of the outermost frame. */
+static int add_main_mapping(struct pprof *b)
 {
-	Pprof__Sample *out = arena_alloc(&b->arena, 1, sizeof(*out));
-	int r;
+	const struct profile *p = b->p;
+	uint32_t idx;
+	int r = 0;
 
-	if (!out)
-		return -ENOMEM;
-	pprof__sample__init(out);
-	out->value = arena_alloc(&b->arena, VALUES, sizeof(*out->value));
-	out->label = arena_alloc(&b->arena, LABELS, sizeof(Pprof__Label *));
-	if (!out->value || !out->label)
-		return -ENOMEM;
-	out->n_value = VALUES;
-	out->value[0] = g->count;
-	out->value[1] = g->wall_ns;
-	r = fill_stack(b, g, out);
-	if (!r)
-		r = fill_labels(b, g, out);
-	*ret = out;
+	for (size_t i = 1; i < p->samples.n && !r && b->dict.mappings.n == 1; i++) {
+		const struct profile_stack *s = &p->stacks.at[p->samples.at[i].stack];
+
+		if (s->n)
+			r = dict_mapping(
+				&b->dict,
+				p->locations.at[p->stack_runs.at[s->first + s->n - 1]].module,
+				&idx);
+	}
 	return r;
 }
 
-static int group_sample(struct pprof *b, const struct profile_sample *s)
+static int fill_samples(struct pprof *b, Pprof__Profile *m)
 {
-	const uint32_t key[] = {s->span, s->stack, s->kind, s->cause};
-	uint64_t h = hash_bytes(key, sizeof(key), b->group_ids.seed), *found;
-	struct group *g;
-	int r;
+	int r = add_main_mapping(b);
 
-	for (; (found = hash_get(&b->group_ids, h)); h++) {
-		g = &b->groups.at[*found];
-		if (g->span == s->span && g->stack == s->stack && g->kind == s->kind &&
-		    g->cause == s->cause)
-			break;
-	}
-	if (!found) {
-		r = vec_push(&b->groups, (struct group){s->span, s->stack, s->kind, s->cause});
-		if (!r)
-			r = hash_set(&b->group_ids, h, b->groups.n - 1);
-		if (r)
-			return r;
-		g = &b->groups.at[b->groups.n - 1];
-	}
-	g->wall_ns += s->wall_ns;
-	g->count += s->count;
-	return 0;
-}
-
-/* All locations of a module at one load address; see the head of this file. */
-static int place_locations(struct pprof *b)
-{
-	const struct profile *p = b->p;
-	AUTO_FREE uint64_t *bias = calloc(p->modules.n, sizeof(*bias));
-	AUTO_FREE bool *known = calloc(p->modules.n, sizeof(*known));
-
-	if (!bias || !known)
+	if (!r)
+		r = groups_init(&b->groups, b->p);
+	if (r)
+		return r;
+	m->sample = (Pprof__Sample **)new_rows(b, b->groups.at.n, sizeof(Pprof__Sample));
+	if (!m->sample)
 		return -ENOMEM;
-	for (size_t i = 1; i < p->locations.n; i++) {
-		const struct profile_location *l = &p->locations.at[i];
-		const struct profile_module *m = &p->modules.at[l->module];
+	for (; m->n_sample < b->groups.at.n && !r; m->n_sample++) {
+		const struct group *g = &b->groups.at.at[m->n_sample];
+		Pprof__Sample *out = m->sample[m->n_sample];
 
-		if (!known[l->module] && l->address >= m->start && l->address < m->limit) {
-			bias[l->module] = l->address - l->module_off;
-			known[l->module] = true;
-		}
+		pprof__sample__init(out);
+		out->value = arena_alloc(&b->arena, VALUES, sizeof(*out->value));
+		if (!out->value)
+			return -ENOMEM;
+		out->n_value = VALUES;
+		out->value[0] = g->count;
+		out->value[1] = g->wall_ns;
+		r = fill_stack(b, g, out);
+		if (!r)
+			r = fill_labels(b, g, out);
 	}
-	for (size_t i = 1; i < p->locations.n; i++) {
-		const struct profile_location *l = &p->locations.at[i];
-		Pprof__Location *out;
-
-		if (!b->location_ids[i] || !l->module)
-			continue;
-		out = b->locations.at[b->location_ids[i] - 1];
-		out->address = l->module_off + bias[l->module];
-	}
-	return 0;
+	return r;
 }
 
 static int add_comment(struct pprof *b, const char *format, ...)
@@ -381,18 +258,19 @@ static int add_comment(struct pprof *b, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(text, sizeof(text), format, ap);
 	va_end(ap);
-	r = add_text(b, text, &idx);
+	r = text_index(b, text, &idx);
 	return r ? r : vec_push(&b->comments, idx);
 }
 
-static int add_comments(struct pprof *b)
+static int fill_comments(struct pprof *b, Pprof__Profile *m)
 {
 	const struct profile *p = b->p;
 	struct summary s;
 	int r;
 
 	summary_totals(&s, p);
-	r = add_comment(b, "spanprof: host %s, kernel %s", strpool_get(p->strings, p->hostname),
+	r = add_comment(b, "spanprof: host %.200s, kernel %.200s",
+			strpool_get(p->strings, p->hostname),
 			strpool_get(p->strings, p->kernel_release));
 	if (!r)
 		r = add_comment(b,
@@ -412,6 +290,29 @@ static int add_comments(struct pprof *b)
 		if (p->counters.v[i] && counter_is_loss(i))
 			r = add_comment(b, "lost: %" PRIu64 " %s", p->counters.v[i],
 					counter_name(i));
+	m->n_comment_str = b->comments.n;
+	m->comment_str = b->comments.at;
+	return r;
+}
+
+static int fill_types(struct pprof *b, Pprof__Profile *m)
+{
+	static const char *const names[VALUES][2] = {{"samples", "count"}, {"wall", "nanoseconds"}};
+	int r = 0;
+
+	m->sample_type = (Pprof__ValueType **)new_rows(b, VALUES, sizeof(Pprof__ValueType));
+	if (!m->sample_type)
+		return -ENOMEM;
+	for (; m->n_sample_type < VALUES && !r; m->n_sample_type++) {
+		Pprof__ValueType *out = m->sample_type[m->n_sample_type];
+
+		pprof__value_type__init(out);
+		r = text_index(b, names[m->n_sample_type][0], &out->type_str);
+		if (!r)
+			r = text_index(b, names[m->n_sample_type][1], &out->unit_str);
+	}
+	m->default_sample_type_str = m->sample_type[1]->type_str;
+	m->period_type = m->sample_type[1];
 	return r;
 }
 
@@ -420,20 +321,12 @@ static int pack(struct pprof *b, Pprof__Profile *m, FILE *out)
 	AUTO_FREE uint8_t *data = NULL;
 	size_t bytes;
 
-	m->n_string_table = strpool_count(b->strings);
+	m->n_string_table = strpool_count(b->dict.strings);
 	m->string_table = arena_alloc(&b->arena, m->n_string_table, sizeof(char *));
 	if (!m->string_table)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < m->n_string_table; i++)
-		m->string_table[i] = (char *)strpool_get(b->strings, i);
-	m->n_mapping = b->mappings.n;
-	m->mapping = b->mappings.at;
-	m->n_location = b->locations.n;
-	m->location = b->locations.at;
-	m->n_function = b->functions.n;
-	m->function = b->functions.at;
-	m->n_comment_str = b->comments.n;
-	m->comment_str = b->comments.at;
+		m->string_table[i] = (char *)strpool_get(b->dict.strings, i);
 	bytes = pprof__profile__get_packed_size(m);
 	data = malloc(bytes);
 	if (!data)
@@ -442,71 +335,39 @@ static int pack(struct pprof *b, Pprof__Profile *m, FILE *out)
 	return gzip_write(out, data, bytes);
 }
 
-static int add_samples(struct pprof *b, Pprof__Profile *m)
-{
-	const struct profile *p = b->p;
-	uint64_t id;
-	int r = 0;
-
-	/* The first mapping is to be the program: the module of the outermost frame. */
-	for (size_t i = 1; i < p->samples.n && !r && !b->mappings.n; i++) {
-		const struct profile_stack *stack = &p->stacks.at[p->samples.at[i].stack];
-
-		if (stack->n)
-			r = add_mapping(
-				b,
-				p->locations.at[p->stack_runs.at[stack->first + stack->n - 1]]
-					.module,
-				&id);
-	}
-	for (size_t i = 1; i < p->samples.n && !r; i++)
-		r = group_sample(b, &p->samples.at[i]);
-	m->sample = arena_alloc(&b->arena, b->groups.n, sizeof(Pprof__Sample *));
-	if (!m->sample)
-		return -ENOMEM;
-	for (; m->n_sample < b->groups.n && !r; m->n_sample++)
-		r = add_sample(b, &b->groups.at[m->n_sample], &m->sample[m->n_sample]);
-	return r ? r : place_locations(b);
-}
-
 static int write_message(struct pprof *b, FILE *out)
 {
 	const struct profile *p = b->p;
-	Pprof__Profile m = PPROF__PROFILE__INIT;
-	Pprof__ValueType types[VALUES] = {PPROF__VALUE_TYPE__INIT, PPROF__VALUE_TYPE__INIT};
-	Pprof__ValueType *type_list[VALUES] = {&types[0], &types[1]};
+	Pprof__Profile *m = &b->message;
 	int r;
 
-	r = add_text(b, "samples", &types[0].type_str);
+	pprof__profile__init(m);
+	r = fill_types(b, m);
 	if (!r)
-		r = add_text(b, "count", &types[0].unit_str);
+		r = fill_samples(b, m);
 	if (!r)
-		r = add_text(b, "wall", &types[1].type_str);
+		r = fill_comments(b, m);
 	if (!r)
-		r = add_text(b, "nanoseconds", &types[1].unit_str);
+		r = fill_mappings(b, m);
 	if (!r)
-		r = add_samples(b, &m);
+		r = fill_functions(b, m);
 	if (!r)
-		r = add_comments(b);
+		r = fill_locations(b, m);
 	if (r)
 		return r;
-	m.n_sample_type = VALUES;
-	m.sample_type = type_list;
-	m.default_sample_type_str = types[1].type_str;
-	m.period_type = &types[1];
 	for (uint32_t i = 1; i < p->endpoints.n; i++)
-		if (!m.period || p->endpoints.at[i].period_ns < (uint64_t)m.period)
-			m.period = p->endpoints.at[i].period_ns;
-	m.time_nanos = p->start_real_ns;
-	m.duration_nanos = p->duration_ns;
-	return pack(b, &m, out);
+		if (!m->period || p->endpoints.at[i].period_ns < (uint64_t)m->period)
+			m->period = p->endpoints.at[i].period_ns;
+	m->time_nanos = p->start_real_ns;
+	m->duration_nanos = p->duration_ns;
+	return pack(b, m, out);
 }
 
 int pprof_write(const struct profile *p, const struct export_options *o, FILE *out,
 		struct errmsg *e)
 {
-	CLEANUP(pprof_deinit) struct pprof b = {};
-	int r = pprof_init(&b, p);
+	CLEANUP(pprof_deinit) struct pprof b = {.p = p};
+	int r = dict_init(&b.dict, p);
 
 	if (!r)
 		r = write_message(&b, out);

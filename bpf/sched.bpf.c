@@ -141,15 +141,19 @@ int BPF_PROG(sched_switch, bool is_preempted, struct task_struct *prev, struct t
 }
 
 /*
- * In an interrupt `current` is whoever was interrupted, and wakes nobody. Interrupts run on stacks
- * of their own, so the address of a local tells. (The way through memory makes it a number.)
+ * In an interrupt `current` is whoever was interrupted, and wakes nobody. One that comes in kernel
+ * mode runs on a stack of its own, so the address of a local tells (the way through memory makes it
+ * a number); one that comes in user mode finds a thread that is in no system call.
  */
 static __always_inline bool in_interrupt(struct thread *t)
 {
-	__u64 local, base = (__u64)bpf_get_current_task_btf()->stack;
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 local, base = (__u64)task->stack;
 
 	*(volatile __u64 *)&t->waker_sp = (__u64)&local;
-	return *(volatile __u64 *)&t->waker_sp - base >= KERNEL_STACK_BYTES;
+	if (*(volatile __u64 *)&t->waker_sp - base >= KERNEL_STACK_BYTES)
+		return true;
+	return task->mm && regs_syscall(task_regs(task)) < 0;
 }
 
 SEC("tp_btf/sched_waking")

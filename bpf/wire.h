@@ -18,24 +18,36 @@
 
 #define WIRE_VERSION 1
 
-#define WIRE_COMM_MAX	    16	/* bytes of a thread name, NUL included */
-#define WIRE_NAME_MAX	    256 /* bytes of captured name fields of one span */
-#define WIRE_OPS_MAX	    48	/* operations of one name expression */
-#define WIRE_VALS_MAX	    4	/* values saved at entry for use at leave */
-#define WIRE_SPANS_MAX	    32	/* open spans of one thread that are told apart */
-#define WIRE_NAMED_MAX	    8	/* of those, the outermost ones that keep a name and may be profiled */
-#define WIRE_KSTACK_MAX	    32	/* kernel frames of one snapshot */
-#define WIRE_EP_MAX	    64	/* endpoint slots */
-#define WIRE_WINDOW_MAX	    65536 /* hard limit of one window; the limit in force is a knob */
-#define WIRE_REDZONE	    128 /* x86-64 psABI 3.2.2: bytes below SP that are still live */
-#define WIRE_STACK_SPREAD   (8ULL << 20) /* SPs further apart than this are on different stacks */
+#define WIRE_COMM_MAX     16  /* bytes of a thread name, NUL included */
+#define WIRE_NAME_MAX     256 /* bytes of captured name fields of one span */
+#define WIRE_OPS_MAX      48  /* operations of one name expression */
+#define WIRE_VALS_MAX     4   /* values saved at entry for use at leave */
+#define WIRE_SPANS_MAX    32  /* open spans of one thread that are told apart */
+#define WIRE_NAMED_MAX    8  /* of those, the outermost ones that keep a name and may be profiled */
+#define WIRE_KSTACK_MAX   32 /* kernel frames of one snapshot */
+#define WIRE_EP_MAX       64 /* endpoint slots */
+#define WIRE_WINDOW_MAX   65536        /* hard limit of one window; the limit in force is a knob */
+#define WIRE_REDZONE      128          /* x86-64 psABI 3.2.2: bytes below SP that are still live */
+#define WIRE_STACK_SPREAD (8ULL << 20) /* SPs further apart than this are on different stacks */
 
 /* DWARF register numbers of x86-64 (System V psABI, figure 3.36): the order of wire_regs.r[]. */
 enum wire_reg {
-	WIRE_REG_RAX, WIRE_REG_RDX, WIRE_REG_RCX, WIRE_REG_RBX,
-	WIRE_REG_RSI, WIRE_REG_RDI, WIRE_REG_RBP, WIRE_REG_RSP,
-	WIRE_REG_R8, WIRE_REG_R9, WIRE_REG_R10, WIRE_REG_R11,
-	WIRE_REG_R12, WIRE_REG_R13, WIRE_REG_R14, WIRE_REG_R15,
+	WIRE_REG_RAX,
+	WIRE_REG_RDX,
+	WIRE_REG_RCX,
+	WIRE_REG_RBX,
+	WIRE_REG_RSI,
+	WIRE_REG_RDI,
+	WIRE_REG_RBP,
+	WIRE_REG_RSP,
+	WIRE_REG_R8,
+	WIRE_REG_R9,
+	WIRE_REG_R10,
+	WIRE_REG_R11,
+	WIRE_REG_R12,
+	WIRE_REG_R13,
+	WIRE_REG_R14,
+	WIRE_REG_R15,
 	WIRE_REG_RIP,
 	WIRE_REG_MAX
 };
@@ -47,12 +59,12 @@ struct wire_regs {
 enum wire_kind {
 	WIRE_K_PROMOTED = 1, /* a span became PROFILING: struct wire_promoted */
 	WIRE_K_SNAPSHOT,     /* struct wire_snapshot */
-	WIRE_K_END,	     /* a PROFILING span ended: struct wire_end */
-	WIRE_K_RETSITE,	     /* a call site of an endpoint that is not known yet: struct wire_retsite */
-	WIRE_K_FORK,	     /* a member forked: struct wire_proc */
-	WIRE_K_EXEC,	     /* a member, or a process of a watched file, called exec: struct wire_proc */
-	WIRE_K_EXIT,	     /* the last thread of a member is gone: struct wire_proc */
-	WIRE_K_SLOW,	     /* a slow span that was not profiled ended: struct wire_end */
+	WIRE_K_END,          /* a PROFILING span ended: struct wire_end */
+	WIRE_K_RETSITE, /* a call site of an endpoint that is not known yet: struct wire_retsite */
+	WIRE_K_FORK,    /* a member forked: struct wire_proc */
+	WIRE_K_EXEC, /* a member, or a process of a watched file, called exec: struct wire_proc */
+	WIRE_K_EXIT, /* the last thread of a member is gone: struct wire_proc */
+	WIRE_K_SLOW, /* a slow span that was not profiled ended: struct wire_end */
 	WIRE_K_MAX
 };
 
@@ -107,13 +119,13 @@ enum wire_snapshot_kind {
 };
 
 enum wire_snapshot_flag {
-	WIRE_SNAP_F_KERNEL = 1 << 0,	/* on CPU: the tick was taken in kernel mode */
+	WIRE_SNAP_F_KERNEL = 1 << 0,    /* on CPU: the tick was taken in kernel mode */
 	WIRE_SNAP_F_TRUNCATED = 1 << 1, /* the window is larger than the limit in force */
-	WIRE_SNAP_F_FAULT = 1 << 2,	/* the window could not be read; window_bytes is 0 */
-	WIRE_SNAP_F_FOREIGN = 1 << 3,	/* SP is not on the stack of the span; window_bytes is 0 */
+	WIRE_SNAP_F_FAULT = 1 << 2,     /* the window could not be read; window_bytes is 0 */
+	WIRE_SNAP_F_FOREIGN = 1 << 3,   /* SP is not on the stack of the span; window_bytes is 0 */
 	WIRE_SNAP_F_PREEMPTED = 1 << 4, /* off CPU although runnable */
-	WIRE_SNAP_F_WAKER = 1 << 5,	/* waker_tgid and waker_tid are valid */
-	WIRE_SNAP_F_IOWAIT = 1 << 6,	/* the kernel counts the block as I/O wait */
+	WIRE_SNAP_F_WAKER = 1 << 5,     /* waker_tgid and waker_tid are valid */
+	WIRE_SNAP_F_IOWAIT = 1 << 6,    /* the kernel counts the block as I/O wait */
 };
 
 /* One PROFILING span that a snapshot belongs to. */
@@ -141,16 +153,17 @@ _Static_assert(sizeof(struct wire_snap_span) == 32, "wire_snap_span");
  * as far as the limit in force lets it (F_TRUNCATED). The red zone is zero where it cannot be read.
  */
 struct wire_snapshot {
-	struct wire_header h; /* mono_ns: the tick, or the switch-in (off CPU), or the walk (stuck) */
-	__u16 snap_kind;      /* enum wire_snapshot_kind */
-	__u16 flags;	      /* enum wire_snapshot_flag */
-	__u16 n_spans;	      /* 1..WIRE_NAMED_MAX, outermost first */
+	struct wire_header
+		h;       /* mono_ns: the tick, or the switch-in (off CPU), or the walk (stuck) */
+	__u16 snap_kind; /* enum wire_snapshot_kind */
+	__u16 flags;     /* enum wire_snapshot_flag */
+	__u16 n_spans;   /* 1..WIRE_NAMED_MAX, outermost first */
 	__u16 kernel_frames;
 	__u32 window_bytes;
 	__u32 as_id;
 	struct wire_wall wall; /* of the thread, at h.mono_ns (stuck: at out_ns) */
-	__u64 out_ns;	       /* off CPU, stuck: the switch-out */
-	__u64 wake_ns;	       /* off CPU: the wake-up, 0 when it was not seen or was never blocked */
+	__u64 out_ns;          /* off CPU, stuck: the switch-out */
+	__u64 wake_ns; /* off CPU: the wake-up, 0 when it was not seen or was never blocked */
 	__u32 waker_tgid;
 	__u32 waker_tid;
 	__s32 syscall_nr; /* off CPU, stuck: -1 when not in a system call */
@@ -186,7 +199,8 @@ struct wire_end {
 	__u32 n_due;  /* snapshots that were due: seq ran from 0 to n_due - 1 */
 	__u32 n_lost; /* of those, not sent because the ring was full */
 	__u32 name_bytes;
-	__u8 name[WIRE_NAME_MAX]; /* fields read at leave, or at entry when none are read at leave */
+	__u8 name
+		[WIRE_NAME_MAX]; /* fields read at leave, or at entry when none are read at leave */
 };
 _Static_assert(sizeof(struct wire_end) == 24 + 16 + 24 + 8 + 16 + 256, "wire_end");
 
@@ -202,10 +216,10 @@ _Static_assert(sizeof(struct wire_retsite) == 48, "wire_retsite");
 struct wire_proc {
 	struct wire_header h; /* tgid: of the process that forked, called exec, or is gone */
 	__u32 child_tgid;     /* WIRE_K_FORK */
-	__u32 as_id;	      /* of the child, or after exec */
+	__u32 as_id;          /* of the child, or after exec */
 	__u32 instance_id;
 	__u32 exit_code; /* WIRE_K_EXIT: as wait(2) encodes it */
-	__u64 exe_dev;	 /* WIRE_K_EXEC: kernel dev_t (s_dev) and inode of the new executable */
+	__u64 exe_dev;   /* WIRE_K_EXEC: kernel dev_t (s_dev) and inode of the new executable */
 	__u64 exe_ino;
 	char comm[WIRE_COMM_MAX];
 };
@@ -219,32 +233,32 @@ _Static_assert(sizeof(struct wire_proc) == 24 + 16 + 16 + 16, "wire_proc");
  * WIRE_FIELD_FAULT and goes on.
  */
 enum wire_op_code {
-	WIRE_OP_END,	  /* stop */
-	WIRE_OP_REG,	  /* A = regs.r[arg] at the function's entry (or at leave) */
-	WIRE_OP_IMM,	  /* A = imm */
+	WIRE_OP_END,      /* stop */
+	WIRE_OP_REG,      /* A = regs.r[arg] at the function's entry (or at leave) */
+	WIRE_OP_IMM,      /* A = imm */
 	WIRE_OP_ENTRY_IP, /* A = entry_ip + imm: globals of the same module */
 	WIRE_OP_ADD_IMM,  /* A += imm */
-	WIRE_OP_ADD,	  /* A += T[arg] */
-	WIRE_OP_SUB,	  /* A = T[arg] - A */
+	WIRE_OP_ADD,      /* A += T[arg] */
+	WIRE_OP_SUB,      /* A = T[arg] - A */
 	WIRE_OP_AND_IMM,  /* A &= imm */
 	WIRE_OP_SHR_IMM,  /* A >>= imm */
 	WIRE_OP_MUL_IMM,  /* A *= imm */
-	WIRE_OP_DEREF,	  /* A = load of `size` bytes at A: 1, 2, 4, 8, zero-extended */
+	WIRE_OP_DEREF,    /* A = load of `size` bytes at A: 1, 2, 4, 8, zero-extended */
 	WIRE_OP_DEREF_S,  /* the same, sign-extended */
-	WIRE_OP_SAVE,	  /* T[arg] = A */
-	WIRE_OP_LOAD,	  /* A = T[arg] */
-	WIRE_OP_KEEP,	  /* value arg of the span = A, for use at leave */
-	WIRE_OP_KEPT,	  /* A = value arg of the span */
-	WIRE_OP_STR,	  /* capture the NUL-terminated string at A, at most imm bytes */
-	WIRE_OP_STRN,	  /* capture T[arg] bytes at A, at most imm bytes */
-	WIRE_OP_INT,	  /* capture A as a signed 64-bit number */
-	WIRE_OP_UINT,	  /* capture A as an unsigned 64-bit number */
-	WIRE_OP_IF_EQ,	  /* condition: drop the call unless A == imm */
-	WIRE_OP_IF_NE,	  /* condition: drop the call unless A != imm */
-	WIRE_OP_IF_LT,	  /* condition: drop the call unless (signed) A < imm */
-	WIRE_OP_IF_GE,	  /* condition: drop the call unless (signed) A >= imm */
+	WIRE_OP_SAVE,     /* T[arg] = A */
+	WIRE_OP_LOAD,     /* A = T[arg] */
+	WIRE_OP_KEEP,     /* value arg of the span = A, for use at leave */
+	WIRE_OP_KEPT,     /* A = value arg of the span */
+	WIRE_OP_STR,      /* capture the NUL-terminated string at A, at most imm bytes */
+	WIRE_OP_STRN,     /* capture T[arg] bytes at A, at most imm bytes */
+	WIRE_OP_INT,      /* capture A as a signed 64-bit number */
+	WIRE_OP_UINT,     /* capture A as an unsigned 64-bit number */
+	WIRE_OP_IF_EQ,    /* condition: drop the call unless A == imm */
+	WIRE_OP_IF_NE,    /* condition: drop the call unless A != imm */
+	WIRE_OP_IF_LT,    /* condition: drop the call unless (signed) A < imm */
+	WIRE_OP_IF_GE,    /* condition: drop the call unless (signed) A >= imm */
 	WIRE_OP_IF_PREFIX, /* condition: drop unless the imm bytes at A equal match[arg .. arg + imm) */
-	WIRE_OP_SKIP_Z,	   /* skip the next arg operations when A == 0 */
+	WIRE_OP_SKIP_Z, /* skip the next arg operations when A == 0 */
 	WIRE_OP_MAX
 };
 
@@ -259,7 +273,7 @@ _Static_assert(sizeof(struct wire_op) == 16, "wire_op");
 
 enum wire_field_type {
 	WIRE_FIELD_STR = 1, /* bytes of text, not NUL-terminated */
-	WIRE_FIELD_CUT,	    /* the same, but it was longer than the limit */
+	WIRE_FIELD_CUT,     /* the same, but it was longer than the limit */
 	WIRE_FIELD_INT,
 	WIRE_FIELD_UINT,
 	WIRE_FIELD_FAULT, /* memory could not be read */
@@ -275,26 +289,28 @@ struct wire_field {
 _Static_assert(sizeof(struct wire_field) == 8, "wire_field");
 
 enum wire_ep_flag {
-	WIRE_EP_F_BEGIN_IF_NONE = 1 << 0, /* a call while a span of this endpoint is open is ignored */
-	WIRE_EP_F_END_PROBE = 1 << 1,	  /* it ends by an end function: no return sites */
+	WIRE_EP_F_BEGIN_IF_NONE =
+		1 << 0,               /* a call while a span of this endpoint is open is ignored */
+	WIRE_EP_F_END_PROBE = 1 << 1, /* it ends by an end function: no return sites */
 	WIRE_EP_F_NAME_AT_LEAVE = 1 << 2, /* leave_ops read the name */
-	WIRE_EP_F_HAS_OPS = 1 << 3,	  /* entry_ops is not empty */
-	WIRE_EP_F_END_OPS = 1 << 4,	  /* end_ops hold the condition of the end probe */
-	WIRE_EP_F_URETPROBE = 1 << 5,	  /* it ends by a uretprobe: no return sites */
-	WIRE_EP_F_KEYED = 1 << 6,	  /* reserved: spans keyed by a pointer */
-	WIRE_EP_F_PROBED_SLOT = 1 << 7,   /* entry_ip = probe ip - site_off, and SP is as at entry */
-	WIRE_EP_F_REPORT_SLOW = 1 << 8,   /* WIRE_K_SLOW records for slow spans that are not profiled */
+	WIRE_EP_F_HAS_OPS = 1 << 3,       /* entry_ops is not empty */
+	WIRE_EP_F_END_OPS = 1 << 4,       /* end_ops hold the condition of the end probe */
+	WIRE_EP_F_URETPROBE = 1 << 5,     /* it ends by a uretprobe: no return sites */
+	WIRE_EP_F_KEYED = 1 << 6,         /* reserved: spans keyed by a pointer */
+	WIRE_EP_F_PROBED_SLOT = 1 << 7, /* entry_ip = probe ip - site_off, and SP is as at entry */
+	WIRE_EP_F_REPORT_SLOW =
+		1 << 8, /* WIRE_K_SLOW records for slow spans that are not profiled */
 };
 
 /* Configuration of one endpoint slot, index ep_id of the map `endpoints`. */
 struct wire_endpoint {
-	__u32 flags;	/* enum wire_ep_flag */
+	__u32 flags;    /* enum wire_ep_flag */
 	__u32 site_off; /* bytes from the function's first byte to the probe site */
 	__u32 n_entry_ops;
 	__u32 n_leave_ops;
 	struct wire_op entry_ops[WIRE_OPS_MAX];
 	struct wire_op leave_ops[WIRE_OPS_MAX]; /* at leave, or the condition of the end probe */
-	__u8 match[64];				/* bytes that WIRE_OP_IF_PREFIX compares */
+	__u8 match[64];                         /* bytes that WIRE_OP_IF_PREFIX compares */
 };
 
 /*
@@ -304,7 +320,7 @@ struct wire_endpoint {
  * entry_sp = SP + WIRE_COOKIE_SP(c).
  */
 enum wire_probe_kind { WIRE_P_ENTER = 1, WIRE_P_LEAVE_SITE, WIRE_P_END, WIRE_P_URET };
-#define WIRE_COOKIE(ep_id, sp_slots, site_off)                                                     \
+#define WIRE_COOKIE(ep_id, sp_slots, site_off) \
 	(((__u64)(site_off) << 32) | ((__u64)(sp_slots) << 16) | (__u16)(ep_id))
 #define WIRE_COOKIE_EP(c)  ((__u32)((c)&0xffff))
 #define WIRE_COOKIE_SP(c)  ((((c) >> 16) & 0xffff) * 8)
@@ -342,10 +358,10 @@ struct wire_site_key {
  */
 enum wire_site_state {
 	WIRE_SITE_ATTACHED = 1, /* the leave probe is in place: calls from here are timed */
-	WIRE_SITE_HOPELESS,	/* no leave probe is possible: their end is not known */
-	WIRE_SITE_REPORTED,	/* written by BPF: WIRE_K_RETSITE was sent */
+	WIRE_SITE_HOPELESS,     /* no leave probe is possible: their end is not known */
+	WIRE_SITE_REPORTED,     /* written by BPF: WIRE_K_RETSITE was sent */
 };
-#define WIRE_SITE_STATE(v) ((v) & 0xff)
+#define WIRE_SITE_STATE(v) ((v)&0xff)
 
 /*
  * Map `gates`: what may be profiled. {ep_id, instance_id} -> this. No entry: nothing is profiled.
@@ -363,7 +379,7 @@ struct wire_gate {
 	__u32 max_spans;       /* 0: no limit */
 	__u32 max_parallel;    /* 0: no limit */
 	__u32 n_started;       /* written by BPF: spans that reached PROFILING */
-	__u32 n_active;	       /* written by BPF: of those, still open */
+	__u32 n_active;        /* written by BPF: of those, still open */
 	__u32 enabled;
 	__u32 pad;
 };
@@ -373,7 +389,7 @@ struct wire_gate {
  * array. Buckets are logarithmic with 16 steps a doubling: for a duration d >= 16 ns the index is
  * (floor(log2 d) - 3) * 16 + ((d >> (floor(log2 d) - 4)) & 15), below that it is d itself.
  */
-#define WIRE_HIST_SUB	  16
+#define WIRE_HIST_SUB     16
 #define WIRE_HIST_BUCKETS ((44 - 3) * WIRE_HIST_SUB) /* up to 2^44 ns: 4.9 hours */
 struct wire_latency {
 	__u64 n_enter; /* calls seen */
@@ -387,31 +403,31 @@ struct wire_latency {
 
 /* Counters of what was given up or happened; per-CPU array `counters`. Names: src/model/counters.c. */
 enum wire_counter {
-	WIRE_C_RING_FULL_SNAPSHOT,  /* snapshot not sent: ring full */
-	WIRE_C_RING_FULL_PROMOTED,  /* span not profiled: ring full */
-	WIRE_C_RING_FULL_END,	    /* end of a profiled span not sent: ring full */
-	WIRE_C_RING_FULL_RETSITE,   /* call site not reported: ring full (it is reported again) */
-	WIRE_C_RING_FULL_PROC,	    /* fork, exec or exit not reported: ring full */
-	WIRE_C_RING_FULL_SLOW,	    /* slow span not reported: ring full */
-	WIRE_C_NO_STORAGE,	    /* no memory for a thread's state: the call is not seen */
-	WIRE_C_STORAGE_BUSY,	    /* thread's state could not be had at a tick or switch */
-	WIRE_C_NEST_LIMIT,	    /* more open spans on a thread than are told apart */
-	WIRE_C_NAMED_LIMIT,	    /* slow span not profiled: too many outer spans on its thread */
-	WIRE_C_PARALLEL_LIMIT,	    /* slow span not profiled: --max-parallel */
-	WIRE_C_SPAN_LIMIT,	    /* slow span not profiled: --max-samples */
-	WIRE_C_WINDOW_FAULT,	    /* window could not be read */
-	WIRE_C_WINDOW_TRUNCATED,    /* window larger than the limit */
-	WIRE_C_FOREIGN_STACK,	    /* SP outside the span's stack: coroutine or alternate signal stack */
-	WIRE_C_NAME_FAULT,	    /* part of a name could not be read */
-	WIRE_C_NAME_TRUNCATED,	    /* name longer than the limit */
-	WIRE_C_UNWOUND,		    /* spans closed because SP was above their frame */
-	WIRE_C_LEAVE_UNSEEN,	    /* spans whose return site was not known in time */
-	WIRE_C_RETSITE_NEW,	    /* call sites reported */
-	WIRE_C_CONDITION_SKIP,	    /* calls left out by the endpoint's condition */
-	WIRE_C_NESTED_SKIP,	    /* calls left out by "begin if none open" */
-	WIRE_C_SHORT_WAIT,	    /* off-CPU intervals merged into a later one */
-	WIRE_C_WAKE_UNSEEN,	    /* block without a wake-up: counted as blocked to its end */
-	WIRE_C_MEMBER_FULL,	    /* forked or exec'ed process not followed: table full */
+	WIRE_C_RING_FULL_SNAPSHOT, /* snapshot not sent: ring full */
+	WIRE_C_RING_FULL_PROMOTED, /* span not profiled: ring full */
+	WIRE_C_RING_FULL_END,      /* end of a profiled span not sent: ring full */
+	WIRE_C_RING_FULL_RETSITE,  /* call site not reported: ring full (it is reported again) */
+	WIRE_C_RING_FULL_PROC,     /* fork, exec or exit not reported: ring full */
+	WIRE_C_RING_FULL_SLOW,     /* slow span not reported: ring full */
+	WIRE_C_NO_STORAGE,         /* no memory for a thread's state: the call is not seen */
+	WIRE_C_STORAGE_BUSY,       /* thread's state could not be had at a tick or switch */
+	WIRE_C_NEST_LIMIT,         /* more open spans on a thread than are told apart */
+	WIRE_C_NAMED_LIMIT,        /* slow span not profiled: too many outer spans on its thread */
+	WIRE_C_PARALLEL_LIMIT,     /* slow span not profiled: --max-parallel */
+	WIRE_C_SPAN_LIMIT,         /* slow span not profiled: --max-samples */
+	WIRE_C_WINDOW_FAULT,       /* window could not be read */
+	WIRE_C_WINDOW_TRUNCATED,   /* window larger than the limit */
+	WIRE_C_FOREIGN_STACK, /* SP outside the span's stack: coroutine or alternate signal stack */
+	WIRE_C_NAME_FAULT,    /* part of a name could not be read */
+	WIRE_C_NAME_TRUNCATED, /* name longer than the limit */
+	WIRE_C_UNWOUND,        /* spans closed because SP was above their frame */
+	WIRE_C_LEAVE_UNSEEN,   /* spans whose return site was not known in time */
+	WIRE_C_RETSITE_NEW,    /* call sites reported */
+	WIRE_C_CONDITION_SKIP, /* calls left out by the endpoint's condition */
+	WIRE_C_NESTED_SKIP,    /* calls left out by "begin if none open" */
+	WIRE_C_SHORT_WAIT,     /* off-CPU intervals merged into a later one */
+	WIRE_C_WAKE_UNSEEN,    /* block without a wake-up: counted as blocked to its end */
+	WIRE_C_MEMBER_FULL,    /* forked or exec'ed process not followed: table full */
 	WIRE_C_MAX
 };
 

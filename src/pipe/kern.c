@@ -9,6 +9,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,6 +26,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "bpf/kernskel.h"
+#include "proc/maps.h"
 
 /* As in bpf/maps.bpf.h: the sizes for which there is a map. */
 #define WINDOW_SMALL       (4096U - 256)
@@ -86,8 +88,9 @@ static const char *missing_capabilities(void)
 	if (read_file(AT_FDCWD, "/proc/self/status", 65536, &text, &bytes))
 		return "";
 	line = strstr(text, "CapEff:");
-	if (!line || sscanf(line, "CapEff: %" SCNx64, &effective) != 1)
+	if (!line)
 		return "";
+	effective = strtoull(line + strlen("CapEff:"), NULL, 16);
 	if (cap_missing(effective, cap_bpf))
 		return cap_missing(effective, cap_perfmon) ? "CAP_BPF and CAP_PERFMON" : "CAP_BPF";
 	return cap_missing(effective, cap_perfmon) ? "CAP_PERFMON" : "";
@@ -177,9 +180,10 @@ static int load(struct kern *k, const struct kern_options *o, struct errmsg *e)
 		return errmsg_set(e, -ENOMEM, "cannot load the BPF programs: out of memory");
 	libbpf_set_print(NULL);
 	k->skel = kernskel__open_opts(&opts);
-	if (!k->skel)
-		return errmsg_set(e, -errno, "cannot open the built-in BPF programs: %s",
-				  strerror(errno));
+	if (!k->skel) {
+		r = errno ? -errno : -EINVAL;
+		return errmsg_set(e, r, "cannot open the built-in BPF programs: %s", strerror(-r));
+	}
 	configure(k->skel, o);
 	r = kernskel__load(k->skel);
 	if (r)
@@ -215,6 +219,7 @@ static int kern_setup(struct kern *k, const struct kern_options *o, struct errms
 	r = load(k, o, e);
 	if (r)
 		return r;
+	assert(k->skel);
 	k->ring = ring_buffer__new(bpf_map__fd(k->skel->maps.ring), on_record, k, NULL);
 	if (!k->ring)
 		return errmsg_set(e, -errno, "cannot map the ring of the BPF programs: %s",
@@ -338,12 +343,10 @@ int kern_unwatch_exe(struct kern *k, const struct wire_file_key *file)
 int kern_file_key(int fd, struct wire_file_key *ret)
 {
 	AUTO_FREE char *maps = NULL;
-	size_t bytes, page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t bytes, page = (size_t)sysconf(_SC_PAGESIZE), off = 0;
 	void *at = mmap(NULL, page, PROT_READ, MAP_PRIVATE, fd, 0);
-	unsigned int major, minor;
-	uint64_t ino;
-	char start[32];
-	const char *line;
+	struct maps_entry entry;
+	enum maps_result m;
 	int r;
 
 	if (at == MAP_FAILED)
@@ -352,17 +355,14 @@ int kern_file_key(int fd, struct wire_file_key *ret)
 	munmap(at, page);
 	if (r)
 		return r;
-	snprintf(start, sizeof(start), "%lx-", (unsigned long)at);
-	for (line = maps; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, start, strlen(start)))
+	do {
+		m = parse_maps_line(maps, bytes, &off, &entry);
+		if (m != MAPS_OK || (uintptr_t)at < entry.start || (uintptr_t)at >= entry.end)
 			continue;
-		if (sscanf(line, "%*x-%*x %*s %*x %x:%x %" SCNu64, &major, &minor, &ino) != 3)
-			break;
-		ret->dev = (uint64_t)major << 20 | minor;
-		ret->ino = ino;
+		ret->dev = (uint64_t)entry.dev_major << 20 | entry.dev_minor;
+		ret->ino = entry.ino;
 		return 0;
-	}
+	} while (m == MAPS_OK || m == MAPS_E_BAD);
 	return -ENOENT;
 }
 

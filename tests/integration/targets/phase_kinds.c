@@ -23,6 +23,9 @@ enum { RECURSION_DEPTH = 5, DEEP_DEPTH = 200 };
 
 static volatile uint64_t sink;
 
+/* Between a call and a return: the call is neither a jump nor a loop. */
+#define KEEP_FRAME(value) __asm__ volatile("" : "+r"(value))
+
 static void mix(void)
 {
 	uint64_t x = sink + 1;
@@ -50,7 +53,7 @@ int phase_spin(int ms)
 	return ms;
 }
 
-int phase_sleep(int ms)
+static FRAME int nap(int ms)
 {
 	struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * (long)MS};
 
@@ -59,12 +62,21 @@ int phase_sleep(int ms)
 	return ms;
 }
 
+int phase_sleep(int ms)
+{
+	int ret = nap(ms);
+
+	KEEP_FRAME(ret);
+	return ret;
+}
+
 /* A request for one answer after ms; the two ends are a pipe or a socket pair. */
 struct wait {
 	int ask_fd;
 	int answer_fd;
 	int helper_ask_fd;
 	int helper_answer_fd;
+	int socket;
 };
 
 static void *answer_main(void *arg)
@@ -74,7 +86,7 @@ static void *answer_main(void *arg)
 
 	if (read(w->helper_ask_fd, &ms, sizeof(ms)) != sizeof(ms))
 		return NULL;
-	phase_sleep(ms);
+	nap(ms);
 	if (write(w->helper_answer_fd, &ms, sizeof(ms)) != sizeof(ms))
 		abort();
 	return NULL;
@@ -89,7 +101,8 @@ static int wait_for_answer(struct wait *w, int ms)
 		abort();
 	if (write(w->ask_fd, &ms, sizeof(ms)) != sizeof(ms))
 		abort();
-	if (read(w->answer_fd, &answer, sizeof(answer)) != sizeof(answer))
+	if ((w->socket ? recv(w->answer_fd, &answer, sizeof(answer), 0)
+		       : read(w->answer_fd, &answer, sizeof(answer))) != sizeof(answer))
 		abort();
 	pthread_join(helper, NULL);
 	return answer;
@@ -101,7 +114,7 @@ int phase_pipe(int ms)
 
 	if (pipe2(ask, O_CLOEXEC) || pipe2(answer, O_CLOEXEC))
 		abort();
-	ret = wait_for_answer(&(struct wait){ask[1], answer[0], ask[0], answer[1]}, ms);
+	ret = wait_for_answer(&(struct wait){ask[1], answer[0], ask[0], answer[1], 0}, ms);
 	close(ask[0]);
 	close(ask[1]);
 	close(answer[0]);
@@ -115,7 +128,7 @@ int phase_socket(int ms)
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
 		abort();
-	ret = wait_for_answer(&(struct wait){pair[0], pair[0], pair[1], pair[1]}, ms);
+	ret = wait_for_answer(&(struct wait){pair[0], pair[0], pair[1], pair[1], 1}, ms);
 	close(pair[0]);
 	close(pair[1]);
 	return ret;
@@ -133,7 +146,7 @@ static void *hold_main(void *arg)
 
 	pthread_mutex_lock(&held->mutex);
 	pthread_barrier_wait(&held->taken);
-	phase_sleep(held->ms);
+	nap(held->ms);
 	pthread_mutex_unlock(&held->mutex);
 	return NULL;
 }
@@ -176,7 +189,7 @@ int phase_disk(int ms)
 int phase_inner(const char *name, int ms)
 {
 	uint64_t start = truth_now();
-	int ret = phase_sleep(ms);
+	int ret = nap(ms);
 
 	truth_add("inner", name, start, truth_now());
 	return ret + 1;
@@ -189,21 +202,26 @@ int phase_nested(int ms)
 
 static FRAME int recurse(int depth, int ms)
 {
-	int ret = depth ? recurse(depth - 1, ms) : phase_sleep(ms);
+	int ret = depth ? recurse(depth - 1, ms) : nap(ms);
 
-	/* Keeps compilers from making a loop of it. */
-	__asm__ volatile("" : "+r"(ret));
+	KEEP_FRAME(ret);
 	return ret + 1;
 }
 
 int phase_recursive(int ms)
 {
-	return recurse(RECURSION_DEPTH, ms);
+	int ret = recurse(RECURSION_DEPTH, ms);
+
+	KEEP_FRAME(ret);
+	return ret;
 }
 
 int phase_deep(int ms)
 {
-	return recurse(DEEP_DEPTH, ms);
+	int ret = recurse(DEEP_DEPTH, ms);
+
+	KEEP_FRAME(ret);
+	return ret;
 }
 
 static const struct phase phases[] = {

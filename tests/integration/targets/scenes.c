@@ -166,7 +166,8 @@ static void scene_fork_children(void)
 {
 	for (int i = 0; i < 3; i++) {
 		if (!fork()) {
-			request("child", body_sleep);
+			for (int n = 0; n < 10; n++)
+				request("child", body_sleep);
 			_exit(0);
 		}
 	}

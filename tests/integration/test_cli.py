@@ -1,0 +1,235 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Bad input: one clear line, exit status 2 for usage and 1 for the rest, nothing left behind."""
+import os
+import shutil
+import struct
+import subprocess
+
+from harness import (Skip, Spanprof, Target, bpf_programs, cases, check, folder, main, need_bpf, need_program,
+                     spanprof, test, wait_until, TARGETS)
+
+
+def one_line(status, stderr, want, *words):
+    check(status == want, f"exit status {status} instead of {want}: {stderr}")
+    lines = [t for t in stderr.splitlines() if t.startswith("spanprof: error")]
+    check(len(lines) == 1, f"one message, not {len(lines)}: {stderr}")
+    for word in words:
+        check(word.lower() in stderr.lower(), f"{word!r} is not in the message: {stderr}")
+
+
+USAGE = {
+    "no command": ([], "command"),
+    "unknown command": (["rum"], "rum"),
+    "unknown option": (["run", "--enpoint", "x"], "enpoint"),
+    "no target": (["run", "--endpoint", "request"], "-p"),
+    "no endpoint": (["run", "-p", "1"], "endpoint"),
+    "pid is a word": (["run", "-p", "redis", "--endpoint", "x"], "redis"),
+    "pid is negative": (["run", "-p", "-5", "--endpoint", "x"], "-5"),
+    "bad unit": (["run", "-p", "1", "--endpoint", "x", "--period", "10parsec"], "10parsec"),
+    "period too short": (["run", "-p", "1", "--endpoint", "x", "--period", "1us"], "1us"),
+    "bad duration": (["run", "-p", "1", "--endpoint", "x", "--for", "soon"], "soon"),
+    "bad count": (["run", "-p", "1", "--endpoint", "x", "--max-samples", "many"], "many"),
+    "bad format": (["run", "-p", "1", "--endpoint", "x", "-o", "/tmp/x", "--format", "gif"], "gif"),
+    "format not guessed": (["run", "-p", "1", "--endpoint", "x", "-o", "/tmp/x.gif"], "x.gif"),
+    "bad leave": (["run", "-p", "1", "--endpoint", "x", "--leave", "magic"], "magic"),
+    "bad expression": (["run", "-p", "1", "--endpoint", "f(str(arg1+))"], "f(str(arg1+))"),
+    "open parenthesis": (["run", "-p", "1", "--endpoint", "f(str(arg1)"], "f(str(arg1)"),
+    "report without a file": (["report"], "file"),
+}
+
+
+@cases(list(USAGE))
+def usage(name):
+    arguments, word = USAGE[name]
+    status, _, stderr = spanprof(*arguments)
+    check(status == 2, f"exit status {status} instead of 2: {stderr}")
+    check(word in stderr, f"{word!r} is not in the message: {stderr}")
+    if arguments:
+        one_line(status, stderr, 2)
+
+
+@cases(["--help", "run --help", "record --help", "report --help"])
+def help_goes_to_stdout(arguments):
+    status, stdout, stderr = spanprof(*arguments.split())
+    check(status == 0 and not stderr, f"exit status {status}, stderr {stderr}")
+    check("xample" in stdout or arguments == "--help", "help shows examples")
+
+
+def sleeper():
+    return Target("phases-gcc-O2", "-w", "a=sleep:1")
+
+
+def run(target, *args):
+    return spanprof("run", "-p", target, "--for", "1s", *args)
+
+
+@test
+def dead_pid():
+    need_bpf()
+    process = subprocess.Popen(["true"])
+    process.wait()
+    status, _, stderr = run(process.pid, "--endpoint", "request")
+    one_line(status, stderr, 1, str(process.pid))
+
+
+@test
+def kernel_thread():
+    need_bpf()
+    if not os.path.exists("/proc/2/status") or os.path.exists("/proc/2/exe") and os.access("/proc/2/exe", os.R_OK):
+        raise Skip("no kernel thread is visible here")
+    status, _, stderr = run(2, "--endpoint", "request")
+    one_line(status, stderr, 1, "2")
+
+
+@test
+def no_such_symbol_names_the_nearest():
+    need_bpf()
+    with sleeper() as target:
+        status, _, stderr = run(target.pid, "--endpoint", "phase_slep")
+        check(status == 1, f"exit status {status}")
+        check("phase_slep" in stderr and "phase_sleep" in stderr, stderr)
+
+
+@test
+def symbol_of_another_binary():
+    need_bpf()
+    with sleeper() as target:
+        status, _, stderr = run(target.pid, "--endpoint", "libfoo.so:request")
+        one_line(status, stderr, 1, "libfoo.so")
+
+
+@test
+def offset_outside_the_file():
+    need_bpf()
+    with sleeper() as target:
+        status, _, stderr = run(target.pid, "--endpoint", "phases-gcc-O2:0x7fffffff")
+        one_line(status, stderr, 1, "0x7fffffff")
+
+
+@test
+def not_root():
+    if os.geteuid() != 0:
+        raise Skip("needs root, to become someone else")
+    need_program("setpriv")
+    with sleeper() as target, folder() as path:
+        path.chmod(0o755)
+        program = path / "spanprof"
+        shutil.copy(os.environ.get("SPANPROF", ""), program)
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                               "--bounding-set=-all", "--inh-caps=-all", program, "run", "-p",
+                               str(target.pid), "--endpoint", "request", "--for", "1s"],
+                              capture_output=True, text=True, check=False)
+        check(done.returncode == 1, f"exit status {done.returncode}: {done.stderr}")
+        check("CAP_" in done.stderr or "root" in done.stderr, f"what is missing: {done.stderr}")
+
+
+@test
+def program_of_32_bits():
+    need_bpf()
+    with folder() as path:
+        program = path / "tiny32"
+        program.write_bytes(tiny_elf32())
+        program.chmod(0o755)
+        try:
+            process = subprocess.Popen([program])
+        except OSError:
+            raise Skip("this kernel runs no 32-bit programs") from None
+        try:
+            status, _, stderr = run(process.pid, "--endpoint", "request")
+            one_line(status, stderr, 1, "32")
+        finally:
+            process.kill()
+            process.wait()
+
+
+def tiny_elf32():
+    """A program for i386 that calls pause(2) for ever."""
+    code = bytes.fromhex("b81d000000cd80ebf7")  # mov $29, %eax; int $0x80; jmp back
+    base, head = 0x08048000, 52 + 32
+    elf = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, 3, 1, base + head, 52, 0, 0, 52, 32,
+                      1, 0, 0, 0)
+    load = struct.pack("<IIIIIIII", 1, 0, base, base, head + len(code), head + len(code), 5, 4096)
+    return elf + load + code
+
+
+@test
+def output_is_checked_before_attaching():
+    need_bpf()
+    with sleeper() as target:
+        status, _, stderr = run(target.pid, "--endpoint", "request", "-o", "/nonexistent/out.json")
+        one_line(status, stderr, 1, "/nonexistent/out.json")
+
+
+@test
+def full_disk():
+    need_bpf()
+    with sleeper() as target:
+        status, _, stderr = run(target.pid, "--endpoint", "request", "-o", "/dev/full", "--format", "json")
+        one_line(status, stderr, 1, "/dev/full")
+
+
+def on_tiny_disk(path):
+    """A file system of 64 KiB, or a skip."""
+    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", path], capture_output=True,
+                           check=False)
+    if mount.returncode:
+        raise Skip("cannot mount a tmpfs here")
+
+
+@test
+def disk_full_while_recording():
+    need_bpf()
+    with folder() as path:
+        on_tiny_disk(path)
+        try:
+            output = path / "out.cap"
+            with Target("phases-gcc-O2", "-w", "-n", "200", "a=deep:12") as target:
+                with Spanprof("record", "-o", output, "-p", target.pid, "--endpoint", "request",
+                              "--min-duration", "1ms", "--period", "1ms") as command:
+                    command.wait_attached()
+                    target.play()
+                    status = command.finish()
+                    check(status == 1, f"exit status {status}: {command.stderr}")
+                    check(str(output) in command.stderr, command.stderr)
+            check(not output.exists(), "no part of a capture is left as if it were whole")
+            check(not list(path.iterdir()), f"left over: {list(path.iterdir())}")
+        finally:
+            subprocess.run(["umount", path], check=False)
+
+
+BAD_CAPTURES = {
+    "empty": b"",
+    "text": b"hello, world\n" * 100,
+    "elf": b"\x7fELF" + bytes(4096),
+    "zeros": bytes(65536),
+}
+
+
+@cases(list(BAD_CAPTURES))
+def foreign_capture(name):
+    with folder() as path:
+        file = path / "foreign.cap"
+        file.write_bytes(BAD_CAPTURES[name])
+        status, stdout, stderr = spanprof("report", file)
+        one_line(status, stderr, 1, "foreign.cap")
+        check(not stdout, "nothing that looks like a report")
+
+
+@test
+def missing_capture():
+    status, _, stderr = spanprof("report", "/nonexistent.cap")
+    one_line(status, stderr, 1, "/nonexistent.cap")
+
+
+@test
+def nothing_stays_attached():
+    need_bpf()
+    before = bpf_programs()
+    with sleeper() as target:
+        for arguments in (["--endpoint", "request"], ["--endpoint", "no_such_function"],
+                          ["--endpoint", "request", "-o", "/dev/full", "--format", "json"]):
+            run(target.pid, *arguments)
+    wait_until(lambda: not bpf_programs() - before, "the kernel's programs are as before")
+
+main()

@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""How a span ends: each way closes it with its own reason, and leaves nothing behind."""
+import signal
+
+from harness import (Spanprof, Target, cases, check, folder, load, main, near, need_bpf, profiling, read_truth,
+                     stop, test, TARGETS)
+
+MS = 1_000_000
+OPTIONS = ("--endpoint", "request(str(arg0))", "--min-duration", "10ms", "--period", "5ms")
+
+
+def run_scene(scene, *args, wait=None, options=OPTIONS):
+    """Plays a scene while it is profiled: (profile, truth)."""
+    with folder() as path:
+        with Target("scenes", *args, scene, truth=path / "truth") as target:
+            with profiling(path / "out.json", "-p", target.pid, *options) as command:
+                target.go()
+                if wait:
+                    wait(target, command)
+                else:
+                    target.wait_done()
+        return load(path / "out.json"), read_truth(path / "truth")
+
+
+def one(profile, name, *reasons):
+    """The spans of this name: each ended for one of the reasons, and its parts add up."""
+    spans = profile.named(name)
+    check(spans, f"no span {name!r}; there are {[(s.name, s.reason) for s in profile.spans]}")
+    for span in spans:
+        check(span.reason in reasons, f"span {name!r} ended by {span.reason!r}, not {reasons}")
+        near(span.oncpu + span.runq + span.blocked, span.duration, 2, "parts against the duration")
+        near(sum(s.wall for s in span.samples), span.duration, 2, "samples against the duration")
+    return spans
+
+
+@test
+def returns():
+    profile, truth = run_scene("returns")
+    (span,) = one(profile, "returns", "return")
+    (call,) = [e for e in truth if e.what == "call"]
+    near(span.duration, call.duration, 5 * MS, "duration")
+    check(span.time_in("body_sleep") > 0.9 * span.duration, "the time is in body_sleep")
+    check(profile.calls() == 1, f"{profile.calls()} calls")
+
+
+@test
+def longjmp_past_the_frame():
+    profile, _ = run_scene("longjmp")
+    spans = one(profile, "jumps", "unwound")
+    check(len(spans) == 3, "three spans were jumped out of")
+    check(all(55 * MS < s.duration < 90 * MS for s in spans), f"durations {[s.duration for s in spans]}")
+    one(profile, "returns", "return", "leave_unseen")
+
+
+@test
+def thread_exit():
+    profile, _ = run_scene("exit")
+    (span,) = one(profile, "exits", "thread_exit")
+    check(span.duration >= 60 * MS, f"{span.duration} ns")
+    one(profile, "returns", "return")
+
+
+@test
+def exec_inside():
+    profile, _ = run_scene("exec", wait=lambda target, _: target.process.wait(10))
+    one(profile, "execs", "exec")
+
+
+@test
+def killed():
+    profile, _ = run_scene("kill", wait=lambda target, _: target.process.wait(10))
+    (span,) = one(profile, "dies", "process_exit")
+    check(span.duration >= 60 * MS, f"{span.duration} ns")
+
+
+@test
+def hangs_for_ever():
+    def wait(target, command):
+        del target
+        status = command.finish(None)
+        check(status == 0, f"exit status {status}: {command.stderr}")
+
+    profile, _ = run_scene("hang", wait=wait, options=(*OPTIONS, "--for", "2s"))
+    (span,) = one(profile, "hangs", "unfinished")
+    check(span.time_in("body_hang") > 0.8 * span.duration, "the time is in body_hang")
+    check(span.blocked > 0.9 * span.duration, "the time is blocked")
+
+
+@test
+def fork_inside():
+    profile, truth = run_scene("fork")
+    parent = max((e for e in truth if e.what == "call"), key=lambda e: e.tid == profile.spans[0].tid)
+    own = [s for s in profile.named("forks") if s.tid == parent.tid]
+    check(len(own) == 1, f"{len(own)} spans of the parent")
+    check(own[0].reason == "return", own[0].reason)
+    near(own[0].duration, parent.duration, 5 * MS, "duration")
+
+
+@test
+def forked_children():
+    """The first calls after the first fork are missed when probes must be widened to the file."""
+    profile, truth = run_scene("children")
+    calls = [e for e in truth if e.what == "call"]
+    spans = one(profile, "child", "return", "leave_unseen")
+    check({s.tid for s in spans} == {e.tid for e in calls}, "spans of every child")
+    check(len(spans) >= 0.7 * len(calls), f"{len(spans)} spans, {len(calls)} calls")
+
+
+@test
+def library_loaded_while_running():
+    def wait(target, _):
+        target.wait_done()
+
+    profile, truth = run_scene("dlopen", "-p", TARGETS / "libplugin.so", wait=wait, options=(
+        "--endpoint", "request(str(arg0))", "--endpoint", "libplugin.so:plugin_request(str(arg0))",
+        "--min-duration", "10ms", "--period", "5ms"))
+    calls = [e for e in truth if e.what == "call"]
+    spans = one(profile, "plugin", "return")
+    check(len(spans) >= len(calls) // 2, f"{len(spans)} of {len(calls)} calls were seen")
+
+
+@test
+def exceptions_inside_and_across():
+    with folder() as path:
+        with Target("exceptions", 6, truth=path / "truth") as target:
+            with profiling(path / "out.json", "-p", target.pid, "--endpoint",
+                           "shop::Desk::request(str(arg1))", "--min-duration", "10ms", "--period", "5ms"):
+                target.play()
+            check(target.end() == 0, "the target counts what crossed it, and lives")
+        profile = load(path / "out.json")
+        inside = one(profile, "inside", "return")
+        check(len(inside) == 3, f"{len(inside)} of 3 caught inside")
+        # The handler in the caller may go on at the return site, or past it.
+        across = one(profile, "across", "unwound", "return")
+        check(len(across) == 3, f"{len(across)} of 3 that cross the request")
+        check(all(35 * MS < s.duration < 70 * MS for s in across), f"durations {[s.duration for s in across]}")
+        for span in inside:
+            check(span.time_in("shop::Desk::work(int)") > 30 * MS, "40 ms of 60 are in work")
+
+
+@cases(["SIGKILL", "SIGTERM", "SIGINT"])
+def target_outlives_spanprof(name):
+    with folder() as path:
+        with Target("phases-gcc-O2", "-w", "-n", 20, "a=sleep:20", truth=path / "truth") as target:
+            with ProfilingEndedBy(path / "out.json", target, getattr(signal, name)):
+                target.go()
+            target.wait_done()
+            check(target.end() == 0, "the target's exit status")
+        check(len(read_truth(path / "truth", "call")) == 20, "all calls were made")
+
+
+class ProfilingEndedBy:
+    """spanprof is stopped in the middle of the target's calls."""
+
+    def __init__(self, output, target, number):
+        self.number = number
+        self.output = output
+        self.command = Spanprof("run", "-o", output, "--format", "json", "-p", target.pid, *OPTIONS)
+
+    def __enter__(self):
+        self.command.wait_attached()
+
+    def __exit__(self, *_):
+        status = stop(self.command.process, self.number)
+        self.command.__exit__()
+        if self.number == signal.SIGKILL:
+            check(not self.output.exists(), "a killed run leaves no file that looks whole")
+        else:
+            check(status == 0, f"exit status {status}")
+            check(load(self.output).spans is not None, "the profile so far is whole")
+
+
+main(needs=[need_bpf])

@@ -1,0 +1,110 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""record writes what report makes any format of, without root, and always the same."""
+import gzip
+import os
+import shutil
+import subprocess
+
+from harness import (SPANPROF, Spanprof, Target, cases, check, folder, load, main, need_bpf, spanprof, test)
+
+OPTIONS = ("--endpoint", "request(str(arg0))", "--min-duration", "10ms", "--period", "5ms")
+
+
+def record(path, *script):
+    with Target("phases-gcc-O2", "-w", "-n", 2, *script) as target:
+        with Spanprof("record", "-o", path / "run.cap", "-p", target.pid, *OPTIONS) as command:
+            command.wait_attached()
+            target.play()
+            status = command.finish()
+            check(status == 0, f"exit status {status}: {command.stderr}")
+    return path / "run.cap"
+
+
+def report(capture, output):
+    status, _, stderr = spanprof("report", capture, "-o", output)
+    check(status == 0, f"exit status {status}: {stderr}")
+    return output.read_bytes()
+
+
+@test
+def replay_is_exact():
+    with folder() as path:
+        capture = record(path, "a=sleep:30,spin:20", "b=deep:20")
+        for name in ("out.json", "out.folded", "out.pb.gz"):
+            first = report(capture, path / name)
+            check(first == report(capture, path / ("again-" + name)), f"{name}: the same twice")
+        profile = load(path / "out.json")
+        check(profile.calls() == 4, f"{profile.calls()} calls instead of 4")
+        check(len(profile.spans) == 4, f"{len(profile.spans)} spans")
+        functions = {f for s in profile.spans for x in s.samples for f in x.functions}
+        check({"phase_sleep", "phase_spin", "recurse"} <= functions, f"functions {sorted(functions)}")
+
+
+@test
+def folded_adds_up():
+    with folder() as path:
+        capture = record(path, "a=sleep:30,spin:20")
+        report(capture, path / "out.json")
+        lines = report(capture, path / "out.folded").decode().splitlines()
+        total = 0
+        for line in lines:
+            stack, value = line.rsplit(" ", 1)
+            if stack.startswith("#"):
+                check(not value.isdigit(), f"no tool may take a comment for a stack: {line}")
+                continue
+            check(not stack.startswith(";"), f"a stack: {line}")
+            total += int(value)
+        want = sum(s.duration for s in load(path / "out.json").spans) // 1000
+        check(abs(total - want) <= len(lines) + 1, f"{total} us instead of {want}")
+
+
+@test
+def pprof_is_gzip():
+    with folder() as path:
+        data = report(record(path, "a=sleep:30"), path / "out.pb.gz")
+        check(len(gzip.decompress(data)) > 100, "a compressed profile")
+
+
+@test
+def text_report_without_root():
+    with folder() as path:
+        capture = record(path, "a=sleep:30")
+        path.chmod(0o755)
+        capture.chmod(0o644)
+        program = path / "spanprof"
+        shutil.copy(SPANPROF, program)
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program, "report",
+                               capture], capture_output=True, text=True, check=False)
+        check(done.returncode == 0, f"exit status {done.returncode}: {done.stderr}")
+        check("phase_sleep" in done.stdout, done.stdout)
+
+
+@cases([0.1, 0.5, 0.9, 0.99])
+def truncated_capture(share):
+    with folder() as path:
+        capture = record(path, "a=sleep:30")
+        data = capture.read_bytes()
+        cut = path / "cut.cap"
+        cut.write_bytes(data[:int(len(data) * share)])
+        status, stdout, stderr = spanprof("report", cut)
+        check(status in (0, 1), f"exit status {status}: {stderr}")
+        check("cut.cap" in stderr, f"the message names the file: {stderr}")
+        check(status == 1 or "truncated" in stderr or "incomplete" in stderr,
+              f"what is missing is said: {stderr}; {stdout[:200]}")
+
+
+@test
+def damaged_capture_never_crashes():
+    with folder() as path:
+        data = bytearray(record(path, "a=sleep:30").read_bytes())
+        bad = path / "bad.cap"
+        for step in range(0, len(data), max(1, len(data) // 60)):
+            data[step] ^= 0xFF
+            bad.write_bytes(data)
+            data[step] ^= 0xFF
+            status, _, stderr = spanprof("report", bad, "-o", os.devnull, "--format", "json")
+            check(status in (0, 1), f"byte {step}: exit status {status}: {stderr[-300:]}")
+
+
+main(needs=[need_bpf])

@@ -1,0 +1,179 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is profiled: several processes, all of a file, a command that spanprof starts, other namespaces."""
+import os
+import shutil
+import signal
+import subprocess
+
+from harness import (TARGETS, Skip, Spanprof, Target, check, folder, load, main, need_bpf, need_program,
+                     profiling, read_truth, spanprof, test)
+
+OPTIONS = ("--endpoint", "request(str(arg0))", "--min-duration", "10ms", "--period", "5ms")
+SCRIPT = ("-w", "-n", 2, "a=sleep:30")
+
+
+@test
+def several_processes():
+    with folder() as path:
+        with Target("phases-gcc-O2", *SCRIPT) as one, Target("phases-gcc-O0", *SCRIPT) as two:
+            with profiling(path / "out.json", "-p", one.pid, "-p", two.pid, *OPTIONS):
+                one.play()
+                two.play()
+        profile = load(path / "out.json")
+        check(profile.calls() == 4, f"{profile.calls()} calls instead of 4")
+        check({s.pid for s in profile.spans} == {one.pid, two.pid}, "spans of both processes")
+
+
+@test
+def only_the_chosen_process():
+    with folder() as path:
+        with Target("phases-gcc-O2", *SCRIPT) as one, Target("phases-gcc-O2", *SCRIPT) as two:
+            with profiling(path / "out.json", "-p", one.pid, *OPTIONS):
+                two.play()
+                one.play()
+        profile = load(path / "out.json")
+        check(profile.calls() == 2, f"{profile.calls()} calls instead of 2")
+        check({s.pid for s in profile.spans} == {one.pid}, "spans of one process")
+
+
+@test
+def all_processes_of_a_file():
+    program = TARGETS / "phases-gcc-O2"
+    with folder() as path:
+        with Target("phases-gcc-O2", *SCRIPT) as early:
+            with profiling(path / "out.json", "--exe", program, *OPTIONS):
+                early.play()
+                with Target("phases-gcc-O2", *SCRIPT) as late:
+                    late.play()
+        profile = load(path / "out.json")
+        check(profile.calls() == 4, f"{profile.calls()} calls instead of 4")
+        check({s.pid for s in profile.spans} == {early.pid, late.pid}, "spans of both processes")
+
+
+@test
+def all_processes_of_a_link():
+    with folder() as path:
+        link = path / "link"
+        link.symlink_to(TARGETS / "phases-gcc-O2")
+        with Target("phases-gcc-O2", *SCRIPT) as target:
+            with profiling(path / "out.json", "--exe", link, *OPTIONS):
+                target.play()
+        check(load(path / "out.json").calls() == 2, "calls of the file that the link names")
+
+
+@test
+def command_from_its_first_call():
+    with folder() as path:
+        status, _, stderr = spanprof(
+            "run", "-o", path / "out.json", "--format", "json", *OPTIONS, "--", TARGETS / "phases-gcc-O2",
+            "-o", path / "truth", "-n", 3, "a=sleep:30")
+        check(status == 0, f"exit status {status}: {stderr}")
+        profile = load(path / "out.json")
+        check(len(read_truth(path / "truth", "call")) == 3, "the command made its calls")
+        check(profile.calls() == 3, f"{profile.calls()} calls instead of 3")
+
+
+@test
+def command_exit_status():
+    with folder() as path:
+        for code, command in ((7, "exit 7"), (128 + signal.SIGTERM, "kill $$")):
+            status, _, stderr = spanprof("run", "-o", path / "out.json", *OPTIONS[:1], "main", "--",
+                                         "/bin/sh", "-c", command)
+            check(status in (code, 1), f"exit status {status} instead of {code}: {stderr}")
+        status, _, stderr = spanprof("run", "--endpoint", "request", "--", path / "missing")
+        check(status == 1 and "missing" in stderr, f"exit status {status}: {stderr}")
+
+
+@test
+def other_namespaces():
+    need_program("unshare")
+    with folder() as path:
+        shutil.copy(TARGETS / "phases-gcc-O2", path / "hidden")
+        inside = path / "root"
+        inside.mkdir()
+        script = (f"mount -t tmpfs tmpfs {inside} && cp {path}/hidden {inside}/server && "
+                  f"exec {inside}/server -w -n 2 a=sleep:30")
+        process = subprocess.Popen(["unshare", "--pid", "--mount", "--fork", "--kill-child", "sh", "-c", script],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            line = process.stdout.readline()
+            if line != b"ready\n":
+                raise Skip("cannot make namespaces here")
+            pid = child_of(process.pid)
+            check(not (inside / "server").exists(), "the file is not visible from here")
+            with profiling(path / "out.json", "-p", pid, *OPTIONS):
+                process.stdin.write(b"go\n")
+                process.stdin.flush()
+                check(process.stdout.readline() == b"done\n", "the target is done")
+            profile = load(path / "out.json")
+            check(profile.calls() == 2, f"{profile.calls()} calls instead of 2")
+            check(all("phase_sleep" in f for s in profile.spans for f in [s.functions]),
+                  "symbols of a file that is visible in there only")
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+
+
+def child_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return int(file.read().split()[0])
+
+
+@test
+def replaced_binary():
+    with folder() as path:
+        program = path / "server"
+        shutil.copy(TARGETS / "phases-gcc-O2", program)
+        with Target(program, *SCRIPT) as target:
+            program.unlink()
+            shutil.copy(TARGETS / "phases-clang-O0", program)
+            with profiling(path / "out.json", "-p", target.pid, *OPTIONS):
+                target.play()
+        profile = load(path / "out.json")
+        check(profile.calls() == 2, f"{profile.calls()} calls instead of 2")
+        check("phase_sleep" in profile.spans[0].functions, "symbols of the file that runs")
+
+
+@test
+def process_that_exits_before_the_end():
+    with folder() as path:
+        with Target("phases-gcc-O2", *SCRIPT) as target:
+            with profiling(path / "out.json", "-p", target.pid, *OPTIONS):
+                target.play()
+                target.end()
+        profile = load(path / "out.json")
+        check("phase_sleep" in profile.spans[0].functions, "an exited process symbolizes")
+
+
+@test
+def ends_when_the_last_process_ends():
+    with Target("phases-gcc-O2", *SCRIPT) as target:
+        with Spanprof("run", "-p", target.pid, *OPTIONS) as command:
+            command.wait_attached()
+            target.play()
+            target.end()
+            check(command.finish(None) == 0, command.stderr)
+            check("request" in command.stdout, f"a report: {command.stdout}")
+
+
+@test
+def probe_that_is_never_hit_is_reported_early():
+    with Target("phases-gcc-O2", *SCRIPT) as target:
+        with Spanprof("run", "-p", target.pid, "--endpoint", "phase_pipe", "--for", "20s") as command:
+            command.wait_attached()
+            command.err.wait_for(r"warning: no call of 'phase_pipe' was seen", 12)
+            command.finish(signal.SIGINT)
+
+
+@test
+def ends_after_the_given_time():
+    with Target("phases-gcc-O2", *SCRIPT) as target:
+        status, _, stderr = spanprof("run", "-p", target.pid, *OPTIONS, "--for", "500ms")
+        check(status == 0, f"exit status {status}: {stderr}")
+        check(os.path.exists(f"/proc/{target.pid}"), "the target lives on")
+
+
+main(needs=[need_bpf])

@@ -534,6 +534,7 @@ int engine_dispatch(struct engine *e, uint64_t now_ns)
 				retry_member(e, &e->members.at[i], NULL);
 	}
 	r = kern_poll(e->kern, 0, on_record, e);
+	probes_tidy(e->probes);
 	return r < 0 ? r : 0;
 }
 

@@ -36,6 +36,7 @@ struct probes {
 	char *debug_dirs; /* owned, may be NULL */
 	struct attach_source source;
 	bool has_source;
+	bool shedding; /* links of single processes are left over from probes_widen */
 	struct site_rules rules;
 	struct binaries *binaries; /* owned */
 	struct retsites *retsites; /* owned */
@@ -438,7 +439,18 @@ int probes_widen(struct probes *p, pid_t pid, struct errmsg *e)
 	for (size_t i = 0; r == 0 && i < p->spots.n; i++)
 		if (spot_covers(p->spots.at[i], pid))
 			r = spot_widen(p->spots.at[i], &p->source, e);
+	p->shedding = true;
 	return r;
+}
+
+void probes_tidy(struct probes *p)
+{
+	if (!p->shedding || retsites_shed(p->retsites))
+		return;
+	for (size_t i = 0; i < p->spots.n; i++)
+		if (spot_shed(p->spots.at[i]))
+			return;
+	p->shedding = false;
 }
 
 void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct space *space,

@@ -57,6 +57,8 @@ int probes_add_process(struct probes *p, pid_t pid, uint32_t as_id, struct space
 void probes_remove_process(struct probes *p, pid_t pid);
 /* The process forked without exec: probes scoped to it are widened to the file. */
 int probes_widen(struct probes *p, pid_t pid, struct errmsg *e);
+/* A bounded piece of what probes_widen left to be done later. */
+void probes_tidy(struct probes *p);
 
 /* A call site that BPF reported: attaches a leave probe there, marks it known. */
 void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct space *space,

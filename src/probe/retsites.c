@@ -217,6 +217,14 @@ int retsites_widen(struct retsites *t, const struct module *m, struct errmsg *e)
 	return r;
 }
 
+bool retsites_shed(struct retsites *t)
+{
+	for (size_t i = 0; i < t->spots.n; i++)
+		if (spot_shed(t->spots.at[i]))
+			return true;
+	return false;
+}
+
 void retsites_count(const struct retsites *t, const struct module *m, unsigned int *ret_n,
 		    unsigned int *ret_dear)
 {

@@ -9,6 +9,7 @@
 #ifndef SPANPROF_PROBE_RETSITES_H
 #define SPANPROF_PROBE_RETSITES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -58,6 +59,8 @@ int retsites_adopt(struct retsites *t, const struct retsites_scope *scope,
 void retsites_forget(struct retsites *t, pid_t pid, uint32_t as_id, bool last);
 
 int retsites_widen(struct retsites *t, const struct module *m, struct errmsg *e);
+/* Takes away one link of a single process where there is one for every process. */
+bool retsites_shed(struct retsites *t);
 
 /* Leave sites of a file: all, and those on dear instructions. */
 void retsites_count(const struct retsites *t, const struct module *m, unsigned int *ret_n,

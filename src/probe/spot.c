@@ -75,29 +75,28 @@ void spot_detach(struct spot *s, pid_t pid)
 }
 
 /*
- * Leave sites may fire twice for a moment, which changes nothing; entries must not, so their narrow
+ * Leave sites may fire twice for a while, which changes nothing; entries must not, so their narrow
  * links go first.
  */
 int spot_widen(struct spot *s, const struct attach_source *source, struct errmsg *e)
 {
-	struct spot_link wide = {.pid = -1, .attachment = ATTACHMENT_NONE};
-	size_t narrow = s->links.n;
-	int r;
-
 	if (spot_covers(s, -1))
 		return 0;
-	if (s->kind == WIRE_P_ENTER || s->kind == WIRE_P_URET) {
+	if (s->kind == WIRE_P_ENTER || s->kind == WIRE_P_URET)
 		while (s->links.n)
 			spot_detach(s, s->links.at[0].pid);
-		return spot_attach(s, source, -1, e);
+	return spot_attach(s, source, -1, e);
+}
+
+bool spot_shed(struct spot *s)
+{
+	if (!spot_covers(s, -1))
+		return false;
+	for (size_t i = 0; i < s->links.n; i++) {
+		if (s->links.at[i].pid != -1) {
+			spot_detach(s, s->links.at[i].pid);
+			return true;
+		}
 	}
-	r = spot_attach(s, source, -1, e);
-	if (r < 0)
-		return r;
-	wide = s->links.at[s->links.n - 1];
-	for (size_t i = 0; i < narrow; i++)
-		probe_detach(&s->links.at[i].attachment);
-	s->links.at[0] = wide;
-	s->links.n = 1;
-	return 0;
+	return false;
 }

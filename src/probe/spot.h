@@ -47,7 +47,12 @@ struct spot *spot_free(struct spot *s);
 int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, struct errmsg *e);
 void spot_detach(struct spot *s, pid_t pid);
 bool spot_covers(const struct spot *s, pid_t pid);
-/* Replaces the links of single processes by one for every process. */
+/*
+ * One link for every process. The links of single processes stay until spot_shed takes them away,
+ * one a call and true when there was one: it costs the kernel a grace period, for which the first
+ * calls of a new process must not wait.
+ */
 int spot_widen(struct spot *s, const struct attach_source *source, struct errmsg *e);
+bool spot_shed(struct spot *s);
 
 #endif

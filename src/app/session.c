@@ -205,9 +205,10 @@ static void print_warnings(struct session *s)
 		log_warning("%s", text);
 }
 
-static int add_pid(struct session *s, pid_t pid, const struct process_list *all)
+/* Workers are looked for when the parent's forks are followed already, so that none is missed. */
+static int add_pid(struct session *s, pid_t pid)
 {
-	CLEANUP(process_list_deinit) struct process_list workers = {};
+	CLEANUP(process_list_deinit) struct process_list all = {}, workers = {};
 	struct errmsg e = {};
 	int r = engine_add_process(s->engine, pid, INSTANCE, &e);
 
@@ -215,7 +216,10 @@ static int add_pid(struct session *s, pid_t pid, const struct process_list *all)
 		return fail("cannot attach", r, &e);
 	if (s->o->no_fork)
 		return 0;
-	r = process_workers(all, pid, &workers);
+	r = process_scan(&all);
+	if (r)
+		return fail("cannot list processes in /proc", r, NULL);
+	r = process_workers(&all, pid, &workers);
 	for (size_t i = 0; i < workers.n && !r; i++) {
 		r = engine_add_process(s->engine, workers.at[i].pid, INSTANCE, &e);
 		if (r == -ESRCH)
@@ -240,17 +244,14 @@ static int watch_exe(struct session *s, const char *path)
 
 static int add_processes(struct session *s)
 {
-	CLEANUP(process_list_deinit) struct process_list all = {};
-	int r = process_scan(&all);
+	int r = 0;
 
-	if (r)
-		return fail("cannot list processes in /proc", r, NULL);
 	for (size_t i = 0; i < s->servers.n && !r; i++)
 		r = watch_exe(s, s->servers.at[i]);
 	for (size_t i = 0; i < s->o->exes.n && !r; i++)
 		r = watch_exe(s, s->o->exes.at[i]);
 	for (size_t i = 0; i < s->o->pids.n && !r; i++)
-		r = add_pid(s, s->o->pids.at[i], &all);
+		r = add_pid(s, s->o->pids.at[i]);
 	return r;
 }
 

@@ -103,8 +103,10 @@ def forked_children():
     profile, truth = run_scene("children")
     calls = [e for e in truth if e.what == "call"]
     spans = one(profile, "child", "return", "leave_unseen")
-    check({s.tid for s in spans} == {e.tid for e in calls}, "spans of every child")
-    check(len(spans) >= 0.7 * len(calls), f"{len(spans)} spans, {len(calls)} calls")
+    for tid in {e.tid for e in calls}:
+        own = [e for e in calls if e.tid == tid][-5:]
+        seen = [e for e in own if any(s.tid == tid and e.start <= s.start + s.duration // 2 <= e.end for s in spans)]
+        check(len(seen) == 5, f"{len(seen)} of the last 5 calls of {tid}")
 
 
 @test
@@ -136,7 +138,7 @@ def exceptions_inside_and_across():
         check(len(across) == 3, f"{len(across)} of 3 that cross the request")
         check(all(35 * MS < s.duration < 70 * MS for s in across), f"durations {[s.duration for s in across]}")
         for span in inside:
-            check(span.time_in("shop::Desk::work(int)") > 30 * MS, "40 ms of 60 are in work")
+            check(span.time_in("shop::Desk::work") > 30 * MS, "40 ms of 60 are in work")
 
 
 @cases(["SIGKILL", "SIGTERM", "SIGINT"])

@@ -166,7 +166,7 @@ static void scene_fork_children(void)
 {
 	for (int i = 0; i < 3; i++) {
 		if (!fork()) {
-			for (int n = 0; n < 10; n++)
+			for (int n = 0; n < 20; n++)
 				request("child", body_sleep);
 			_exit(0);
 		}

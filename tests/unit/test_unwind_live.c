@@ -33,7 +33,8 @@ struct target {
 	size_t n_longer; /* walks that elfutils gave up and we did not */
 };
 
-static const char *const flag_sets[] = {"O0", "O2", "O2_fp", "Os_cet", "O3_pie_now", "static"};
+static const char *const flag_sets[] = {"O0",         "O2",     "O2_fp",      "Os_cet",
+					"O3_pie_now", "static", "debug_frame"};
 
 static int no_debuginfo(Dwfl_Module *m, void **userdata, const char *name, Dwarf_Addr base,
 			const char *file, const char *link, GElf_Word crc, char **ret)
@@ -319,6 +320,23 @@ static void test_spans(void **state)
 	target_stop(&t);
 }
 
+/* Code without rules: by frame pointer, and said so; the C library's frames are not. */
+static void test_without_cfi(void **state)
+{
+	struct target t;
+	size_t n_fp = 0;
+
+	target_start(&t, "no_cfi", "deep", "20");
+	unwind_ours(&t, NULL, 0);
+	assert_int_equal(t.ours->stop, STACK_STOP_PAST);
+	for (size_t i = 0; i < t.ours->n; i++)
+		n_fp += t.ours->frames[i].flags & UNWIND_F_FP;
+	assert_int_equal(n_fp, 22); /* deep 21 times, main */
+	assert_true(t.ours->n > n_fp);
+	assert_int_equal(t.counters.v[COUNTER_UNWIND_FP], 1);
+	target_stop(&t);
+}
+
 /* What was opened stays usable when the process is gone. */
 static void test_after_exit(void **state)
 {
@@ -353,6 +371,7 @@ int main(void)
 		cmocka_unit_test(test_deep),
 		cmocka_unit_test(test_alternate_stack),
 		cmocka_unit_test(test_spans),
+		cmocka_unit_test(test_without_cfi),
 		cmocka_unit_test(test_after_exit),
 	};
 

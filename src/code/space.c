@@ -503,15 +503,16 @@ static int find_rule(void *ctx, uint64_t pc, bool exact, const struct cfi_rule *
 }
 
 /* Would another set of mappings explain that the walk stopped like this? */
-static bool is_doubtful(enum stack_stop stop)
+static bool is_doubtful(const struct unwind_stack *stack)
 {
-	switch (stop) {
+	switch (stack->stop) {
 	case STACK_STOP_NO_MODULE:
 	case STACK_STOP_NO_CFI:
 	case STACK_STOP_BAD_CFI:
 	case STACK_STOP_RANGE:
-	case STACK_STOP_PAST:
 		return true;
+	case STACK_STOP_PAST:
+		return !stack->returned;
 	default:
 		return false;
 	}
@@ -543,6 +544,9 @@ static void count_stop(const struct unwind_stack *stack, struct counters *counte
 		[STACK_STOP_PAST] = COUNTER_UNWIND_PAST,
 	};
 
+	/* Past a frame that is gone because its function has returned: nothing is lost. */
+	if (stack->stop == STACK_STOP_PAST && stack->returned)
+		return;
 	/* The others were counted where the window was copied. */
 	if (by_stop[stack->stop])
 		counters->v[by_stop[stack->stop]]++;
@@ -558,7 +562,7 @@ void space_unwind(struct space *s, const struct unwind_input *in, uint64_t mono_
 		  struct unwind_stack *ret, struct counters *counters)
 {
 	unwind_window(in, find_rule, s, ret);
-	if (is_doubtful(ret->stop) && refresh_if_due(s, mono_ns, counters))
+	if (is_doubtful(ret) && refresh_if_due(s, mono_ns, counters))
 		unwind_window(in, find_rule, s, ret);
 	count_stop(ret, counters);
 	counters->v[COUNTER_CACHE_EVICTED] += rule_cache_evicted(s->cache->rules);

@@ -178,6 +178,16 @@ static enum stack_stop step(struct walk *w, unwind_find_rule find, void *ctx)
 	return stop == GO_ON ? enter_caller(w) : stop;
 }
 
+static uint32_t find_returned(const struct unwind_input *in)
+{
+	uint32_t returned = 0;
+
+	for (size_t i = 0; i < in->n_spans && i < WIRE_NAMED_MAX; i++)
+		if (in->regs->r[WIRE_REG_RSP] == in->spans[i].entry_sp + 8)
+			returned |= 1U << i;
+	return returned;
+}
+
 void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
 		   struct unwind_stack *ret)
 {
@@ -196,6 +206,7 @@ void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *c
 	w.frame.outside = 0;
 	ret->n = 0;
 	memset(ret->span_depth, 0, sizeof(ret->span_depth));
+	ret->returned = find_returned(in);
 	do
 		stop = step(&w, find, ctx);
 	while (stop == GO_ON);

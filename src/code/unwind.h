@@ -47,6 +47,11 @@ struct unwind_stack {
 	enum stack_stop stop; /* of the walk as a whole (towards the outermost span) */
 	/* For spans[i]: number of frames up to and including its endpoint's frame; 0: not reached. */
 	uint32_t span_depth[WIRE_NAMED_MAX];
+	/*
+	 * Bit per span: SP is just above its return address: its function has returned and its leave
+	 * probe is about to fire, or it ends by another function. The walk then stops with STACK_STOP_PAST.
+	 */
+	uint32_t returned;
 };
 
 /*

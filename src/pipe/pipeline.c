@@ -271,9 +271,15 @@ static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
 	int r;
 
 	bool by_end = has_end_function(p, s);
+	/* Between the return and the leave probe: the endpoint is all that is left of the stack. */
+	bool returned = !by_end && p->walk.returned & 1U << i;
 
 	if (!p->walk.span_depth[i] && stop == STACK_STOP_ENDPOINT)
 		stop = STACK_STOP_PAST;
+	if (returned) {
+		stop = STACK_STOP_ENDPOINT;
+		n = 0;
+	}
 	/* The frame that the walk cannot leave is the one that called the begin function. */
 	if (by_end && (stop == STACK_STOP_PAST || stop == STACK_STOP_RANGE)) {
 		stop = STACK_STOP_ENDPOINT;
@@ -286,7 +292,7 @@ static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
 				 p->walk.frames[f].flags);
 	if (!r && stop != STACK_STOP_ENDPOINT)
 		r = push_synthetic(p, incomplete_text(stop));
-	if (!r && (by_end || stop != STACK_STOP_ENDPOINT))
+	if (!r && (by_end || returned || stop != STACK_STOP_ENDPOINT))
 		r = push_endpoint_frame(p, s);
 	if (!r)
 		r = stacks_add(p->stacks, p->locations.at, p->locations.n, stop, ret);

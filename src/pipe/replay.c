@@ -102,6 +102,8 @@ static int open_module(struct replay *r, const struct capture_range *c, struct m
 		return e == -ENOMEM ? e : warn(r, c->path, why.text);
 	TAKE_FD(fd);
 	n = module_build_id(*ret, &id);
+	if (n > CAPTURE_BUILD_ID_MAX)
+		n = CAPTURE_BUILD_ID_MAX; /* as it was recorded */
 	if (c->build_id_bytes != n || memcmp(c->build_id, id, n)) {
 		*ret = module_unref(*ret);
 		return warn(

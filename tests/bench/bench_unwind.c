@@ -3,15 +3,18 @@
  * bench_unwind.c: what unwinding costs, on windows of a real process.
  *
  * usage: bench_unwind [--samples N] [--compare] PID...
+ *        bench_unwind --capture FILE
  * Stops the threads of each process N times for a moment (ptrace), copies registers and the stack,
  * and then walks the copies: with an empty cache, and many times with a warm one. --compare also
  * walks each stopped thread with elfutils' own unwinder and compares frame for frame.
- * Prints (in CPU time) frames/s, the cost of a miss, time to open the modules, anonymous memory, and the share of
+ * --capture takes the windows of a file that "spanprof record" wrote, whose walks end in the
+ * endpoint's frame. Prints (in CPU time) frames/s, the cost of a miss, time to open the modules, anonymous memory, and the share of
  * windows that were walked to the outermost frame.
  */
 #include <dirent.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -26,6 +29,8 @@
 #include "base/hash.h"
 #include "base/vec.h"
 #include "code/space.h"
+#include "model/decode.h"
+#include "pipe/capture.h"
 
 enum { WINDOW_MAX = 65536, WARM_PASSES = 200 };
 
@@ -34,8 +39,10 @@ struct window {
 	struct wire_regs regs;
 	uint8_t *bytes;
 	size_t n;
-	struct wire_snap_span span; /* entry_sp 0: not known, the walk goes to the thread's root */
-	uint64_t *expected;         /* PCs that elfutils found; NULL: not asked */
+	struct wire_snap_span spans[WIRE_NAMED_MAX];
+	size_t n_spans;     /* 0: not known, the walk goes to the thread's root */
+	uint16_t flags;     /* enum wire_snapshot_flag */
+	uint64_t *expected; /* PCs that elfutils found; NULL: not asked */
 	size_t n_expected;
 };
 
@@ -44,6 +51,13 @@ struct window_set {
 	VEC(struct window) windows;
 	struct space_cache *cache;
 	struct space *space;
+	uint32_t tgid; /* of a capture */
+	uint32_t as_id;
+};
+
+/* What a capture holds, one set for each address space. */
+struct recording {
+	VEC(struct window_set) sets;
 };
 
 struct figures {
@@ -84,8 +98,9 @@ static struct unwind_input input_of(const struct window *w)
 		.window = w->bytes,
 		.window_bytes = w->n,
 		.window_start = w->regs.r[WIRE_REG_RSP] - WIRE_REDZONE,
-		.spans = &w->span,
-		.n_spans = w->span.entry_sp ? 1 : 0,
+		.spans = w->spans,
+		.n_spans = w->n_spans,
+		.snap_flags = w->flags,
 	};
 }
 
@@ -102,7 +117,9 @@ static bool is_equal(const struct window *w, const struct unwind_stack *s)
 /* A walk without a span is complete when it ends where the thread began. */
 static bool is_complete(const struct window *w, const struct unwind_stack *s)
 {
-	return s->stop == (w->span.entry_sp ? STACK_STOP_ENDPOINT : STACK_STOP_PAST);
+	if (s->returned)
+		return true; /* there is nothing to walk: see unwind.h */
+	return s->stop == (w->n_spans ? STACK_STOP_ENDPOINT : STACK_STOP_PAST);
 }
 
 static void bench_windows(struct window_set *set, struct unwind_stack *stack, struct figures *f)
@@ -351,8 +368,10 @@ static void print_figures(const struct window_set *set, const struct figures *f,
 	       (double)f->warm_frames * 1e3 / (double)f->warm_ns,
 	       (double)f->warm_ns / (double)f->warm_frames,
 	       (double)f->warm_ns / 1e3 / (double)(WARM_PASSES * n));
-	printf("  cold pass %.2f ms; anonymous memory grew by %zu KiB\n", (double)f->cold_ns / 1e6,
-	       grown_kib);
+	printf("  cold pass %.2f ms", (double)f->cold_ns / 1e6);
+	if (grown_kib)
+		printf("; anonymous memory grew by %zu KiB", grown_kib);
+	printf("\n");
 }
 
 static int bench_process(pid_t pid, unsigned int samples, bool compare)
@@ -385,6 +404,150 @@ static int bench_process(pid_t pid, unsigned int samples, bool compare)
 	return 0;
 }
 
+static struct window_set *set_of(struct recording *rec, uint32_t tgid, uint32_t as_id)
+{
+	for (size_t i = rec->sets.n; i-- > 0;)
+		if (rec->sets.at[i].tgid == tgid && rec->sets.at[i].as_id == as_id)
+			return &rec->sets.at[i];
+	return NULL;
+}
+
+static void recording_deinit(struct recording *rec)
+{
+	for (size_t i = 0; i < rec->sets.n; i++)
+		window_set_deinit(&rec->sets.at[i]);
+	vec_free(&rec->sets);
+}
+
+static int add_range(struct space *space, const struct capture_range *c)
+{
+	struct space_range r = {.start = c->start,
+				.end = c->end,
+				.file_off = c->file_off,
+				.kind = c->kind,
+				.path = c->path};
+	int error, fd = -1;
+
+	if (c->kind == SPACE_VDSO)
+		module_open_own_vdso(&r.module, NULL);
+	if (c->kind == SPACE_FILE)
+		fd = open(c->path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && module_open_fd(&r.module, fd, c->path, NULL))
+		close(fd);
+	error = space_add_range(space, &r);
+	module_unref(r.module);
+	return error;
+}
+
+static int on_space(void *ctx, uint32_t tgid, uint32_t as_id, const struct capture_range *ranges,
+		    size_t n)
+{
+	struct recording *rec = ctx;
+	struct window_set set = {.tgid = tgid, .as_id = as_id};
+	struct window_set *have = set_of(rec, tgid, as_id);
+	int r = have ? 0 : vec_push(&rec->sets, set);
+
+	if (r)
+		return r;
+	have = set_of(rec, tgid, as_id);
+	if (!have->cache)
+		r = space_cache_new(&have->cache);
+	have->space = space_free(have->space);
+	if (!r)
+		r = space_new(&have->space, have->cache, 0);
+	for (size_t i = 0; i < n && !r; i++)
+		r = add_range(have->space, &ranges[i]);
+	return r;
+}
+
+static int on_record(void *ctx, const void *record, size_t bytes)
+{
+	const struct wire_snapshot *s;
+	struct window w = {};
+	struct window_set *set;
+	struct event ev;
+
+	if (decode_record(record, bytes, &ev) || ev.h->kind != WIRE_K_SNAPSHOT)
+		return 0;
+	s = ev.snapshot;
+	set = set_of(ctx, s->h.tgid, s->as_id);
+	if (!set)
+		return 0;
+	w.regs = s->regs;
+	w.flags = s->flags;
+	w.n = s->window_bytes;
+	w.n_spans = s->n_spans;
+	memcpy(w.spans, s->spans, sizeof(w.spans));
+	w.bytes = malloc(w.n + 1);
+	if (!w.bytes)
+		return -ENOMEM;
+	memcpy(w.bytes, ev.window, w.n);
+	return vec_push(&set->windows, w);
+}
+
+/* The blocks that are of no interest here. */
+static int skip_info(void *ctx, const struct capture_info *i)
+{
+	return 0;
+}
+
+static int skip_endpoint(void *ctx, const struct capture_endpoint *e)
+{
+	return 0;
+}
+
+static int skip_symbol(void *ctx, const struct capture_symbol *s)
+{
+	return 0;
+}
+
+static int skip_latency(void *ctx, uint32_t ep_id, const struct latency *l)
+{
+	return 0;
+}
+
+static int skip_totals(void *ctx, uint64_t duration_ns, const struct counters *c)
+{
+	return 0;
+}
+
+static int bench_capture(const char *path)
+{
+	CLEANUP(recording_deinit) struct recording rec = {};
+	AUTO_FREE struct unwind_stack *stack = calloc(1, sizeof(*stack));
+	AUTO_FILE FILE *in = fopen(path, "re");
+	const struct capture_reader reader = {
+		.info = skip_info,
+		.endpoint = skip_endpoint,
+		.space = on_space,
+		.record = on_record,
+		.symbol = skip_symbol,
+		.latency = skip_latency,
+		.totals = skip_totals,
+		.ctx = &rec,
+	};
+	struct errmsg e = {};
+	int r;
+
+	if (!in || !stack)
+		return in ? -ENOMEM : -errno;
+	r = capture_read(in, path, &reader, &e);
+	if (r)
+		fprintf(stderr, "%s\n", e.text);
+	for (size_t i = 0; i < rec.sets.n && !r; i++) {
+		struct window_set *set = &rec.sets.at[i];
+		struct figures f = {};
+
+		if (!set->windows.n)
+			continue;
+		printf("process %u of the capture:\n", set->tgid);
+		bench_windows(set, stack, &f);
+		print_figures(set, &f, 0);
+		bench_misses(set, stack);
+	}
+	return r;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int samples = 100;
@@ -394,6 +557,8 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc && !r; i++) {
 		if (!strcmp(argv[i], "--compare"))
 			compare = true;
+		else if (!strcmp(argv[i], "--capture") && i + 1 < argc)
+			r = bench_capture(argv[++i]);
 		else if (!strcmp(argv[i], "--samples") && i + 1 < argc)
 			samples = (unsigned int)strtoul(argv[++i], NULL, 10);
 		else

@@ -180,6 +180,24 @@ static void test_nested_spans(void **state)
 	assert_int_equal(w.stack.span_depth[2], 1);
 }
 
+/* The tick came between the return and the leave probe. */
+static void test_returned(void **state)
+{
+	struct walk w;
+
+	walk_init(&w, 0x100);
+	add_span(&w, 5, 0);
+	add_span(&w, 0, 0);
+	w.spans[1].entry_sp = STACK - 8;
+	w.words[0] = 0x200;
+	w.words[2] = 0x300;
+	w.words[3] = 0x200;
+	run(&w);
+	CHECK(&w, STACK_STOP_ENDPOINT, 0x100, 0x200, 0x300, 0x200);
+	assert_int_equal(w.stack.returned, 1U << 1);
+	assert_int_equal(w.stack.span_depth[1], 0);
+}
+
 /* The outer span began on another stack, above or below: the inner one is complete. */
 static void test_coroutine(void **state)
 {
@@ -504,6 +522,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_to_endpoint),
 		cmocka_unit_test(test_nested_spans),
+		cmocka_unit_test(test_returned),
 		cmocka_unit_test(test_coroutine),
 		cmocka_unit_test(test_truncated_outer),
 		cmocka_unit_test(test_past),

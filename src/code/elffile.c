@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 enum {
@@ -41,6 +42,15 @@ static int begin(int fd, Elf_Cmd how, Elf **ret)
 int elffile_begin(int fd, Elf **ret)
 {
 	return begin(fd, elffile_is_mapped(fd) ? ELF_C_READ_MMAP : ELF_C_READ, ret);
+}
+
+void elffile_release(Elf *elf, int fd)
+{
+	size_t bytes;
+	char *base = elffile_is_mapped(fd) ? elf_rawfile(elf, &bytes) : NULL;
+
+	if (base && (uintptr_t)base % 4096 == 0)
+		madvise(base, bytes, MADV_DONTNEED);
 }
 
 /* Calls for each section; the name is NULL when the header lies. */

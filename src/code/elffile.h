@@ -21,6 +21,12 @@ int elffile_begin(int fd, Elf **ret);
  */
 int elffile_begin_dwarf(int fd, Elf **ret);
 
+/*
+ * Gives back the memory of a mapped file's pages that were looked at; they come back when they are
+ * looked at again. Nothing for a file that is not mapped.
+ */
+void elffile_release(Elf *elf, int fd);
+
 /* The section's contents; NULL when there is none, it has no data, or its header lies. */
 Elf_Scn *elffile_section(Elf *elf, const char *name, Elf64_Shdr *ret);
 Elf_Scn *elffile_section_of_type(Elf *elf, uint32_t type, Elf64_Shdr *ret);

@@ -115,12 +115,29 @@ static int compare_symbols(const void *a, const void *b)
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
+/* Gives back what the vectors have to spare. */
+static void shrink(struct kallsyms *k)
+{
+	void *names = realloc(k->names.at, k->names.n);
+	void *symbols = realloc(k->symbols.at, k->symbols.n * sizeof(k->symbols.at[0]));
+
+	if (names) {
+		k->names.at = names;
+		k->names.cap = k->names.n;
+	}
+	if (symbols) {
+		k->symbols.at = symbols;
+		k->symbols.cap = k->symbols.n;
+	}
+}
+
 static int finish(struct kallsyms *k)
 {
 	if (k->symbols.n == 0)
 		return k->seen_address ? -ENOENT : -EACCES;
 	if (!k->sorted)
 		qsort(k->symbols.at, k->symbols.n, sizeof(k->symbols.at[0]), compare_symbols);
+	shrink(k);
 	return 0;
 }
 

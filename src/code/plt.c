@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "code/elffile.h"
+#include "code/symtab_priv.h"
 
 enum { STUB_BYTES_MAX = 16 };
 
@@ -99,9 +100,9 @@ static bool copy_name(Elf *elf, const Elf64_Shdr *rela, uint32_t symbol, char *b
 	return true;
 }
 
-bool plt_find(struct module *m, uint64_t vaddr, char *buf, size_t n)
+bool plt_find(const struct symtab *st, struct module *m, uint64_t vaddr, char *buf, size_t n)
 {
-	Elf *elf = module_elf(m);
+	Elf *elf = symtab_elf(st);
 	uint8_t code[STUB_BYTES_MAX];
 	struct stub stub;
 	Elf64_Shdr sh;

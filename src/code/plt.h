@@ -12,8 +12,9 @@
 #include <stdint.h>
 
 #include "code/module.h"
+#include "code/symtab.h"
 
-/* buf gets the symbol's name as in the file (any byte but NUL), without "@plt". */
-bool plt_find(struct module *m, uint64_t vaddr, char *buf, size_t n);
+/* st is m's. buf gets the symbol's name as in the file (any byte but NUL), without "@plt". */
+bool plt_find(const struct symtab *st, struct module *m, uint64_t vaddr, char *buf, size_t n);
 
 #endif

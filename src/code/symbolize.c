@@ -309,7 +309,7 @@ static void describe_unnamed(struct known_module *k, uint64_t vaddr, struct name
 	char module[128], symbol[TEXT_MAX - sizeof("@plt")], text[TEXT_MAX - sizeof("@plt")];
 	uint64_t start, size;
 
-	if (plt_find(k->module, vaddr, symbol, sizeof(symbol))) {
+	if (plt_find(k->symtab, k->module, vaddr, symbol, sizeof(symbol))) {
 		demangle_name(symbol, false, text, sizeof(text));
 		snprintf(n->function, sizeof(n->function), "%s@plt", text);
 		snprintf(n->system, sizeof(n->system), "%s@plt", symbol);
@@ -348,6 +348,26 @@ static void describe_inlined(const struct srcline_frame *f, struct names *n, str
 		d->name = d->system_name = "[inlined]";
 }
 
+/*
+ * gcc splits functions and inlines the parts into each other: then a function is "called" by itself on
+ * the line where it is declared. Such pairs are one frame, with the inner one's place.
+ */
+static size_t join_split_parts(struct srcline_frame *f, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct srcline_frame *in = kept ? &f[kept - 1] : NULL;
+
+		if (in && in->name && f[i].name && strcmp(in->name, f[i].name) == 0 &&
+		    f[i].start_line && f[i].start_line == in->start_line &&
+		    f[i].line == f[i].start_line)
+			continue;
+		f[kept++] = f[i];
+	}
+	return kept;
+}
+
 /* Frames of one address; ret has room for SRCLINE_FRAMES_MAX. */
 static int add_frames(struct symbolizer *s, struct known_module *k, uint64_t vaddr, uint32_t *ret,
 		      size_t *ret_n)
@@ -357,6 +377,7 @@ static int add_frames(struct symbolizer *s, struct known_module *k, uint64_t vad
 	struct names names;
 	int r = 0;
 
+	n = join_split_parts(lines, n);
 	*ret_n = n ? n : 1;
 	for (size_t i = 0; i < *ret_n && !r; i++) {
 		struct description d = {0};

@@ -19,6 +19,7 @@
 #include "code/demangle.h"
 #include "code/elffile.h"
 #include "code/nearest.h"
+#include "code/symtab_priv.h"
 
 enum {
 	SEGMENTS_MAX = 16,
@@ -152,6 +153,20 @@ int symtab_new(struct symtab **ret, struct module *m, const struct debugfile *de
 	return 0;
 }
 
+Elf *symtab_elf(const struct symtab *st)
+{
+	return st->own ? st->own : module_elf(st->m);
+}
+
+/* After a walk over everything: whole tables were touched, of which little is needed again. */
+static void release_pages(struct symtab *st)
+{
+	if (st->own)
+		elffile_release(st->own, module_fd(st->m));
+	if (st->debug)
+		elffile_release(debugfile_elf(st->debug), debugfile_fd(st->debug));
+}
+
 struct symtab *symtab_free(struct symtab *st)
 {
 	if (!st)
@@ -213,7 +228,7 @@ static bool get_symbol(const struct symtab *st, enum symtab_source source, size_
 	return true;
 }
 
-void symtab_each(struct symtab *st, symtab_fn fn, void *ctx)
+static void walk_all(struct symtab *st, symtab_fn fn, void *ctx)
 {
 	struct symtab_symbol sym;
 
@@ -221,6 +236,12 @@ void symtab_each(struct symtab *st, symtab_fn fn, void *ctx)
 		for (size_t i = 0; i < st->tables[source].n; i++)
 			if (get_symbol(st, source, i, &sym) && !fn(ctx, &sym))
 				return;
+}
+
+void symtab_each(struct symtab *st, symtab_fn fn, void *ctx)
+{
+	walk_all(st, fn, ctx);
+	release_pages(st);
 }
 
 static unsigned int underscores(const char *s)
@@ -320,6 +341,7 @@ static int build_index(struct symtab *st)
 	shrunk = realloc(st->index, kept * sizeof(*st->index));
 	st->index = shrunk ? shrunk : st->index;
 	st->n_index = kept;
+	release_pages(st);
 	return 0;
 }
 

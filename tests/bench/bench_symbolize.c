@@ -122,6 +122,24 @@ static void bench_name(struct bench *b, const char *name)
 	symtab_free(st);
 }
 
+static void bench_kernel(void)
+{
+	struct symbolize_options o = {0};
+	struct profile *p = NULL;
+	struct symbolizer *s = NULL;
+	double before = resident_mib();
+	uint32_t location;
+	uint64_t start = clock_mono_ns();
+
+	if (profile_new(&p) || symbolizer_new(&s, p, &o) ||
+	    symbolize_kernel(s, 0xffffffff81000000, &location))
+		exit(1);
+	printf("%-22s first %8.2f ms, resident %+.1f MiB\n", "kernel",
+	       (double)(clock_mono_ns() - start) / 1e6, resident_mib() - before);
+	symbolizer_free(s);
+	profile_free(p);
+}
+
 int main(int argc, char **argv)
 {
 	struct symbolize_options plain = {0}, lines = {.lines = true};
@@ -143,6 +161,7 @@ int main(int argc, char **argv)
 	}
 	bench_addresses(&b, &plain, "symbols only");
 	bench_addresses(&b, &lines, "with DWARF if any");
+	bench_kernel();
 	vec_free(&b.addresses);
 	module_unref(b.m);
 	return 0;

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 				symtab_display(sym.name, text, sizeof(text));
 			if (symtab_bounds(st, a, &start, &size))
 				assert(a >= start);
-			plt_find(m, a, text, sizeof(text));
+			plt_find(st, m, a, text, sizeof(text));
 		}
 		symtab_find_name(st, "outer", &list);
 		symtab_nearest(st, "otuer", names, SYMTAB_NEAREST_MAX);

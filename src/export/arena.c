@@ -37,6 +37,18 @@ void *arena_alloc(struct arena *a, size_t n, size_t bytes)
 	return b->data + b->used - want;
 }
 
+void *arena_rows(struct arena *a, size_t n, size_t bytes)
+{
+	char *rows = arena_alloc(a, n, bytes);
+	void **list = arena_alloc(a, n, sizeof(*list));
+
+	if (!rows || !list)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		list[i] = rows + i * bytes;
+	return list;
+}
+
 void arena_deinit(struct arena *a)
 {
 	struct arena_block *b;

@@ -13,6 +13,8 @@ struct arena {
 
 /* n zeroed elements of `bytes` each, aligned for any type; NULL: no memory. */
 void *arena_alloc(struct arena *a, size_t n, size_t bytes);
+/* n pointers to n zeroed elements: the form of a repeated message in protobuf-c. */
+void *arena_rows(struct arena *a, size_t n, size_t bytes);
 void arena_deinit(struct arena *a);
 
 #endif

@@ -13,6 +13,7 @@ static const struct export_format formats[] = {
 	{"folded", ".folded .collapsed", "one line a stack, for flame graph tools", folded_write},
 	{"json", ".json", "everything, with the schema of docs/json.md", json_write},
 	{"html", ".html .htm", "flame graph and timeline in one page", html_write},
+	{"otlp", ".otlp", "OpenTelemetry profiles, v1development protobuf", otlp_write},
 	{},
 };
 

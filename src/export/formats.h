@@ -13,6 +13,8 @@ int pprof_write(const struct profile *p, const struct export_options *o, FILE *o
 		struct errmsg *e);
 int json_write(const struct profile *p, const struct export_options *o, FILE *out,
 	       struct errmsg *e);
+int otlp_write(const struct profile *p, const struct export_options *o, FILE *out,
+	       struct errmsg *e);
 int html_write(const struct profile *p, const struct export_options *o, FILE *out,
 	       struct errmsg *e);
 

@@ -48,24 +48,11 @@ static int text_index(struct pprof *b, const char *text, int64_t *ret)
 	return r;
 }
 
-/* A row of n pointers to n zeroed elements. */
-static void **new_rows(struct pprof *b, size_t n, size_t bytes)
-{
-	char *rows = arena_alloc(&b->arena, n, bytes);
-	void **list = arena_alloc(&b->arena, n, sizeof(*list));
-
-	if (!rows || !list)
-		return NULL;
-	for (size_t i = 0; i < n; i++)
-		list[i] = rows + i * bytes;
-	return list;
-}
-
 static int fill_mappings(struct pprof *b, Pprof__Profile *m)
 {
 	const struct dict *d = &b->dict;
 
-	m->mapping = (Pprof__Mapping **)new_rows(b, d->mappings.n - 1, sizeof(Pprof__Mapping));
+	m->mapping = arena_rows(&b->arena, d->mappings.n - 1, sizeof(Pprof__Mapping));
 	if (!m->mapping)
 		return -ENOMEM;
 	for (; m->n_mapping < d->mappings.n - 1; m->n_mapping++) {
@@ -92,7 +79,7 @@ static int fill_functions(struct pprof *b, Pprof__Profile *m)
 {
 	const struct dict *d = &b->dict;
 
-	m->function = (Pprof__Function **)new_rows(b, d->functions.n - 1, sizeof(Pprof__Function));
+	m->function = arena_rows(&b->arena, d->functions.n - 1, sizeof(Pprof__Function));
 	if (!m->function)
 		return -ENOMEM;
 	for (; m->n_function < d->functions.n - 1; m->n_function++) {
@@ -111,7 +98,7 @@ static int fill_functions(struct pprof *b, Pprof__Profile *m)
 
 static int fill_lines(struct pprof *b, const struct dict_location *row, Pprof__Location *out)
 {
-	out->line = (Pprof__Line **)new_rows(b, row->n_lines, sizeof(Pprof__Line));
+	out->line = arena_rows(&b->arena, row->n_lines, sizeof(Pprof__Line));
 	if (!out->line)
 		return -ENOMEM;
 	for (; out->n_line < row->n_lines; out->n_line++) {
@@ -129,7 +116,7 @@ static int fill_locations(struct pprof *b, Pprof__Profile *m)
 	const struct dict *d = &b->dict;
 	int r = 0;
 
-	m->location = (Pprof__Location **)new_rows(b, d->locations.n - 1, sizeof(Pprof__Location));
+	m->location = arena_rows(&b->arena, d->locations.n - 1, sizeof(Pprof__Location));
 	if (!m->location)
 		return -ENOMEM;
 	for (; m->n_location < d->locations.n - 1 && !r; m->n_location++) {
@@ -182,7 +169,7 @@ static int fill_labels(struct pprof *b, const struct group *g, Pprof__Sample *ou
 	char state[64];
 	int r;
 
-	out->label = (Pprof__Label **)new_rows(b, LABELS, sizeof(Pprof__Label));
+	out->label = arena_rows(&b->arena, LABELS, sizeof(Pprof__Label));
 	if (!out->label)
 		return -ENOMEM;
 	snprintf(state, sizeof(state), "%s%s%s", sample_kind_name(g->kind),
@@ -224,7 +211,7 @@ static int fill_samples(struct pprof *b, Pprof__Profile *m)
 		r = groups_init(&b->groups, b->p);
 	if (r)
 		return r;
-	m->sample = (Pprof__Sample **)new_rows(b, b->groups.at.n, sizeof(Pprof__Sample));
+	m->sample = arena_rows(&b->arena, b->groups.at.n, sizeof(Pprof__Sample));
 	if (!m->sample)
 		return -ENOMEM;
 	for (; m->n_sample < b->groups.at.n && !r; m->n_sample++) {
@@ -300,7 +287,7 @@ static int fill_types(struct pprof *b, Pprof__Profile *m)
 	static const char *const names[VALUES][2] = {{"samples", "count"}, {"wall", "nanoseconds"}};
 	int r = 0;
 
-	m->sample_type = (Pprof__ValueType **)new_rows(b, VALUES, sizeof(Pprof__ValueType));
+	m->sample_type = arena_rows(&b->arena, VALUES, sizeof(Pprof__ValueType));
 	if (!m->sample_type)
 		return -ENOMEM;
 	for (; m->n_sample_type < VALUES && !r; m->n_sample_type++) {

@@ -50,6 +50,7 @@ struct engine {
 	uint64_t period_ns; /* of the ticks; 0: none */
 	uint64_t next_walk_ns;
 	uint64_t next_retry_ns;
+	size_t next_retry; /* index into members */
 };
 
 int engine_new(struct engine **ret, const struct engine_options *options, struct errmsg *e)
@@ -517,6 +518,29 @@ static uint64_t walk_interval(const struct engine *e)
 	return e->period_ns > WALK_MAX_NS ? WALK_MAX_NS : e->period_ns;
 }
 
+static bool all_attached(const struct engine *e)
+{
+	struct probe_info info;
+	uint64_t attached = 0;
+
+	for (size_t i = 0; probes_info(e->probes, i, &info); i++)
+		attached |= 1ULL << (info.ep_id % WIRE_EP_MAX);
+	for (uint32_t i = 0; i < WIRE_EP_MAX && probes_endpoint(e->probes, i); i++)
+		if (!(attached & 1ULL << i))
+			return false;
+	return true;
+}
+
+/* One process a time, so that the cost does not grow with their number. */
+static void retry_next(struct engine *e)
+{
+	if (!e->members.n || all_attached(e))
+		return;
+	e->next_retry = (e->next_retry + 1) % e->members.n;
+	if (!e->members.at[e->next_retry].forked)
+		retry_member(e, &e->members.at[e->next_retry], NULL);
+}
+
 int engine_dispatch(struct engine *e, uint64_t now_ns)
 {
 	int r;
@@ -529,9 +553,7 @@ int engine_dispatch(struct engine *e, uint64_t now_ns)
 	}
 	if (now_ns >= e->next_retry_ns) {
 		e->next_retry_ns = now_ns + RETRY_NS;
-		for (size_t i = 0; i < e->members.n; i++)
-			if (!e->members.at[i].forked)
-				retry_member(e, &e->members.at[i], NULL);
+		retry_next(e);
 	}
 	r = kern_poll(e->kern, 0, on_record, e);
 	probes_tidy(e->probes);

@@ -142,6 +142,20 @@ uint64_t assemble_any(const struct assemble *a, uint32_t tgid)
 	return 0;
 }
 
+uint64_t assemble_any_of(const struct assemble *a, uint32_t ep_id, uint32_t instance_id)
+{
+	uint64_t key, value;
+	size_t pos = 0;
+
+	while (hash_next(&a->spans, &pos, &key, &value)) {
+		const struct open_span *s = (const struct open_span *)(uintptr_t)value;
+
+		if (s->begin.ep_id == ep_id && s->begin.instance_id == instance_id)
+			return key;
+	}
+	return 0;
+}
+
 size_t assemble_n_open(const struct assemble *a)
 {
 	return a->spans.n;

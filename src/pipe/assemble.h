@@ -41,6 +41,8 @@ struct open_span *open_span_free(struct open_span *s);
 uint64_t assemble_superseded(const struct assemble *a, const struct wire_promoted *begin);
 /* The id of any open span (of the process; 0: of all); 0: none. */
 uint64_t assemble_any(const struct assemble *a, uint32_t tgid);
+/* The id of any open span of this endpoint and instance; 0: none. */
+uint64_t assemble_any_of(const struct assemble *a, uint32_t ep_id, uint32_t instance_id);
 size_t assemble_n_open(const struct assemble *a);
 
 #endif

@@ -692,6 +692,16 @@ int pipeline_push(struct pipeline *p, const void *record, size_t bytes)
 	}
 }
 
+int pipeline_finish_gate(struct pipeline *p, uint32_t ep_id, uint32_t instance_id, uint64_t now_ns)
+{
+	uint64_t span_id;
+	int r = 0;
+
+	while (!r && (span_id = assemble_any_of(p->assemble, ep_id, instance_id)))
+		r = end_open(p, span_id, now_ns, WIRE_END_TASK_END);
+	return r;
+}
+
 int pipeline_finish(struct pipeline *p, uint64_t now_ns)
 {
 	uint64_t span_id;

@@ -73,6 +73,8 @@ int pipeline_each_name(struct pipeline *p, int (*fn)(void *ctx, const struct sta
 		       void *ctx);
 int pipeline_add_name(struct pipeline *p, const struct stacks_name *name);
 
+/* Closes the open spans of one endpoint and instance as unfinished: their gate was closed. */
+int pipeline_finish_gate(struct pipeline *p, uint32_t ep_id, uint32_t instance_id, uint64_t now_ns);
 /* Closes all open spans as unfinished at now_ns. */
 int pipeline_finish(struct pipeline *p, uint64_t now_ns);
 

@@ -61,7 +61,8 @@ void gate_plan_add(struct gate_plan *plan, const struct task *t, enum gate_match
 			g->max_parallel && parallel ? add_limits(g->max_parallel, parallel) : 0;
 	g->max_spans = t->max_spans;
 	g->enabled = 1;
-	plan->by_name |= match == GATE_BY_NAME;
+	/* Sampled from the start, only its end tells whether a span counts. */
+	plan->by_name |= match == GATE_BY_NAME || t->from_start;
 	plan->n_tasks++;
 }
 

@@ -38,7 +38,7 @@ bool gate_takes_span(const struct task *t, bool local, const struct gate_endpoin
 struct gate_plan {
 	struct wire_gate gate;
 	unsigned int n_tasks;
-	bool by_name; /* the count of spans cannot be left to BPF */
+	bool by_name; /* which spans count is known only later, so BPF cannot count them */
 };
 
 /* Adds a task to the plan of one gate. default_parallel: for tasks that give none. */

@@ -590,6 +590,13 @@ size_t instances_pids(const struct instances *t, uint32_t id, const pid_t **ret_
 	return s ? s->pids.n : 0;
 }
 
+uint32_t instances_of_pid(const struct instances *t, pid_t pid)
+{
+	const struct entry *en = find_entry(t, pid);
+
+	return en ? en->instance_id : 0;
+}
+
 void instances_hold(struct instances *t, uint32_t id)
 {
 	struct slot *s = find_slot(t, id);

@@ -67,6 +67,9 @@ const struct rules_service *instances_rule(const struct instances *t, uint32_t i
 bool instances_accepts(const struct instances *t, uint32_t id);
 size_t instances_pids(const struct instances *t, uint32_t id, const pid_t **ret_pids);
 
+/* The instance of a process; 0: none. */
+uint32_t instances_of_pid(const struct instances *t, pid_t pid);
+
 /* Keeps struct instance valid after it is down, until released as often. */
 void instances_hold(struct instances *t, uint32_t id);
 void instances_release(struct instances *t, uint32_t id);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "app/guard.h"
+
+#include <errno.h>
+#include <seccomp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <sys/prctl.h>
+
+#include "base/cleanup.h"
+
+/* Why each is needed: docs/agent.md. Newer ones may be unknown to the C library's header. */
+enum { NEED_PERFMON = 38, NEED_BPF = 39, NEED_CHECKPOINT_RESTORE = 40 };
+
+static const cap_value_t needed[] = {
+	CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, NEED_PERFMON, NEED_BPF, NEED_CHECKPOINT_RESTORE,
+};
+
+static bool is_needed(cap_value_t cap)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
+		if (needed[i] == cap)
+			return true;
+	return false;
+}
+
+static void describe(const cap_value_t *kept, int n_kept, char *ret, size_t n)
+{
+	size_t used = 0;
+
+	ret[0] = 0;
+	for (int i = 0; i < n_kept && used < n; i++) {
+		char *name = cap_to_name(kept[i]);
+
+		used += snprintf(ret + used, n - used, "%s%s", used ? " " : "", name ? name : "?");
+		cap_free(name);
+	}
+}
+
+static int set_capabilities(const cap_value_t *kept, int n_kept)
+{
+	cap_t caps = cap_init();
+	int r = 0;
+
+	if (!caps)
+		return -ENOMEM;
+	if (cap_set_flag(caps, CAP_PERMITTED, n_kept, kept, CAP_SET) ||
+	    cap_set_flag(caps, CAP_EFFECTIVE, n_kept, kept, CAP_SET) || cap_set_proc(caps))
+		r = -errno;
+	cap_free(caps);
+	return r;
+}
+
+int guard_drop_capabilities(char *ret_kept, size_t n, struct errmsg *e)
+{
+	cap_value_t kept[ARRAY_SIZE(needed)];
+	cap_t now = cap_get_proc();
+	int n_kept = 0, r;
+
+	if (!now)
+		return errmsg_set(e, -errno, "cannot read the capabilities: %s", strerror(errno));
+	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
+		cap_flag_value_t has = CAP_CLEAR;
+
+		if (!cap_get_flag(now, needed[i], CAP_PERMITTED, &has) && has == CAP_SET)
+			kept[n_kept++] = needed[i];
+	}
+	cap_free(now);
+	/* The bounding set can only be changed by who may; others have nothing to lose there. */
+	for (cap_value_t cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (!is_needed(cap))
+			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	r = set_capabilities(kept, n_kept);
+	if (!r && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		r = -errno;
+	if (r)
+		return errmsg_set(e, r, "cannot give up privileges: %s", strerror(-r));
+	describe(kept, n_kept, ret_kept, n);
+	return 0;
+}
+
+static const int refused[] = {
+	SCMP_SYS(execve),          SCMP_SYS(execveat),      SCMP_SYS(fork),
+	SCMP_SYS(vfork),           SCMP_SYS(ptrace),        SCMP_SYS(process_vm_writev),
+	SCMP_SYS(setuid),          SCMP_SYS(setgid),        SCMP_SYS(setreuid),
+	SCMP_SYS(setregid),        SCMP_SYS(setresuid),     SCMP_SYS(setresgid),
+	SCMP_SYS(setfsuid),        SCMP_SYS(setfsgid),      SCMP_SYS(setgroups),
+	SCMP_SYS(mount),           SCMP_SYS(umount2),       SCMP_SYS(move_mount),
+	SCMP_SYS(open_tree),       SCMP_SYS(fsopen),        SCMP_SYS(fsmount),
+	SCMP_SYS(mount_setattr),   SCMP_SYS(pivot_root),    SCMP_SYS(chroot),
+	SCMP_SYS(unshare),         SCMP_SYS(setns),         SCMP_SYS(init_module),
+	SCMP_SYS(finit_module),    SCMP_SYS(delete_module), SCMP_SYS(kexec_load),
+	SCMP_SYS(kexec_file_load), SCMP_SYS(reboot),        SCMP_SYS(swapon),
+	SCMP_SYS(swapoff),         SCMP_SYS(settimeofday),  SCMP_SYS(clock_settime),
+	SCMP_SYS(adjtimex),        SCMP_SYS(clock_adjtime), SCMP_SYS(sethostname),
+	SCMP_SYS(setdomainname),   SCMP_SYS(iopl),          SCMP_SYS(ioperm),
+	SCMP_SYS(quotactl),        SCMP_SYS(acct),          SCMP_SYS(keyctl),
+	SCMP_SYS(add_key),         SCMP_SYS(request_key),   SCMP_SYS(userfaultfd),
+	SCMP_SYS(personality),     SCMP_SYS(mknod),         SCMP_SYS(mknodat),
+	SCMP_SYS(vhangup),         SCMP_SYS(fanotify_init), SCMP_SYS(lookup_dcookie),
+};
+
+int guard_filter_calls(struct errmsg *e)
+{
+	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
+	int r = ctx ? 0 : -ENOMEM;
+
+	if (!r)
+		r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
+	for (size_t i = 0; !r && i < ARRAY_SIZE(refused); i++)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
+	if (!r)
+		r = seccomp_load(ctx);
+	if (ctx)
+		seccomp_release(ctx);
+	return r ? errmsg_set(e, r, "cannot filter system calls: %s", strerror(-r)) : 0;
+}

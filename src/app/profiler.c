@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "app/profiler.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "probe/preset.h"
+
+enum { SLOT_NONE = UINT32_MAX };
+
+#define BUSY_INTERVAL_NS 50000000ULL   /* between two looks while something runs */
+#define IDLE_INTERVAL_NS 1000000000ULL /* and while nothing does */
+#define RENEW_EVERY_NS   60000000000ULL
+
+/* One endpoint of one service. */
+struct target {
+	const struct rules_service *rule;
+	char *spec;                 /* owned */
+	char *name;                 /* owned; NULL: the endpoint's own */
+	struct gate_endpoint names; /* texts of `parsed` */
+	struct endpoint *parsed;    /* owned: for its names; the engine has one of its own */
+	uint32_t slot;              /* in the engine; SLOT_NONE: not yet */
+};
+
+struct open_gate {
+	uint32_t target; /* index */
+	struct wire_gate gate;
+	bool counts_alone; /* max_spans may be left to BPF: the gate always served one task only */
+	bool wanted;
+};
+
+/* An instance with a running task. */
+struct active {
+	uint32_t instance_id;
+	VEC(pid_t) pids; /* attached */
+	VEC(struct open_gate) gates;
+	bool wanted;
+	bool told; /* that it cannot be attached */
+};
+
+struct profiler {
+	struct profiler_options options;
+	struct engine *engine; /* NULL: could not be made anew */
+	const struct rules *rules;
+	VEC(struct target) targets;
+	VEC(struct active) active;
+	struct profiler_stats stats;
+	uint64_t last_ns; /* of the last dispatch */
+	uint64_t renewed_ns;
+};
+
+/* ---- the engine ---- */
+
+static void on_span(void *ctx, struct profile *profile, uint32_t span_idx)
+{
+	struct profiler *p = ctx;
+	uint32_t slot = profile->spans.at[span_idx].endpoint - 1;
+
+	for (size_t i = 0; i < p->targets.n; i++) {
+		if (p->targets.at[i].slot != slot)
+			continue;
+		p->options.on_span(p->options.ctx, profile, span_idx, &p->targets.at[i].names);
+		break;
+	}
+	profile_clear_spans(profile);
+}
+
+static void on_event(void *ctx, const struct engine_event *event)
+{
+	struct profiler *p = ctx;
+
+	p->options.on_process(p->options.ctx, event);
+}
+
+static void describe(struct profile *p)
+{
+	struct utsname u = {};
+
+	uname(&u);
+	p->start_mono_ns = clock_mono_ns();
+	p->start_real_ns = clock_real_ns();
+	if (strpool_add(p->strings, u.nodename, &p->hostname) ||
+	    strpool_add(p->strings, u.release, &p->kernel_release))
+		p->counters.v[COUNTER_STRINGS_FULL]++;
+}
+
+static int make_engine(struct profiler *p, struct errmsg *e)
+{
+	const struct engine_options options = {
+		.probes = {.preset_callers = true},
+		.pipeline = {.symbols = {.lines = true}, .on_span = on_span, .ctx = p},
+		.kernel_stacks = true,
+		.follow_forks = true,
+		.on_event = on_event,
+		.ctx = p,
+	};
+	int r = engine_new(&p->engine, &options, e);
+
+	if (r)
+		return r;
+	describe(pipeline_profile(engine_pipeline(p->engine)));
+	for (size_t i = 0; i < p->targets.n; i++)
+		p->targets.at[i].slot = SLOT_NONE;
+	return 0;
+}
+
+int profiler_new(struct profiler **ret, const struct profiler_options *options, struct errmsg *e)
+{
+	struct profiler *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return errmsg_set(e, -ENOMEM, "out of memory");
+	p->options = *options;
+	r = make_engine(p, e);
+	if (r) {
+		profiler_free(p);
+		return r;
+	}
+	*ret = p;
+	return 0;
+}
+
+static void free_targets(struct target *at, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(at[i].spec);
+		free(at[i].name);
+		endpoint_free(at[i].parsed);
+	}
+	free(at);
+}
+
+struct profiler *profiler_free(struct profiler *p)
+{
+	if (!p)
+		return NULL;
+	engine_free(p->engine);
+	free_targets(p->targets.at, p->targets.n);
+	for (size_t i = 0; i < p->active.n; i++) {
+		vec_free(&p->active.at[i].pids);
+		vec_free(&p->active.at[i].gates);
+	}
+	vec_free(&p->active);
+	free(p);
+	return NULL;
+}
+
+/* ---- endpoints ---- */
+
+typedef VEC(struct target) target_list;
+
+static int parse_target(struct target *t, struct errmsg *e)
+{
+	int r = parse_endpoint(t->spec, &t->parsed, e);
+
+	if (!r && t->name)
+		r = endpoint_set_display(t->parsed, t->name);
+	if (r)
+		return r;
+	t->names = (struct gate_endpoint){.spec = endpoint_text(t->parsed),
+					  .display = endpoint_display(t->parsed),
+					  .has_name = endpoint_has_name(t->parsed)};
+	return 0;
+}
+
+static int add_target(target_list *list, const struct rules_service *s, const char *spec,
+		      const char *name, struct errmsg *e)
+{
+	struct target t = {.rule = s, .slot = SLOT_NONE};
+	struct errmsg why = {};
+	int r;
+
+	t.spec = strdup(spec);
+	t.name = name && name[0] ? strdup(name) : NULL;
+	r = t.spec ? parse_target(&t, &why) : -ENOMEM;
+	if (!r)
+		r = vec_push(list, t);
+	if (!r)
+		return 0;
+	free(t.spec);
+	free(t.name);
+	endpoint_free(t.parsed);
+	return errmsg_set(e, r, "service '%.64s': %.600s", s->name,
+			  why.text[0] ? why.text : "out of memory");
+}
+
+static int add_preset(target_list *list, const struct rules_service *s,
+		      const struct rules_endpoint *ep, struct presets **presets, struct errmsg *e)
+{
+	const struct preset *preset;
+	struct errmsg why = {};
+	int r = *presets ? 0 : presets_open(presets, NULL, &why);
+
+	if (!r)
+		r = presets_find(*presets, ep->preset, &preset, &why);
+	if (r)
+		return errmsg_set(e, r, "service '%.64s': %.600s", s->name, why.text);
+	for (size_t i = 0; !r && i < preset->endpoints.n; i++)
+		r = add_target(list, s, preset->endpoints.at[i], ep->name, e);
+	return r;
+}
+
+static int list_targets(const struct rules *rules, target_list *list, struct errmsg *e)
+{
+	struct presets *presets = NULL;
+	int r = 0;
+
+	for (unsigned int i = 0; !r && i < rules->n_services; i++) {
+		const struct rules_service *s = &rules->services[i];
+
+		for (unsigned int k = 0; !r && k < s->n_endpoints; k++) {
+			const struct rules_endpoint *ep = &s->endpoints[k];
+
+			r = ep->preset && ep->preset[0]
+				    ? add_preset(list, s, ep, &presets, e)
+				    : add_target(list, s, ep->spec, ep->name, e);
+		}
+	}
+	presets_free(presets);
+	if (r) {
+		free_targets(list->at, list->n);
+		*list = (target_list){};
+	}
+	return r;
+}
+
+int profiler_check_rules(const struct rules *rules, size_t *ret_n, struct errmsg *e)
+{
+	target_list list = {};
+	int r = list_targets(rules, &list, e);
+
+	*ret_n = list.n;
+	free_targets(list.at, list.n);
+	return r;
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return !strcmp(a ? a : "", b ? b : "");
+}
+
+/* ---- attaching and detaching ---- */
+
+static void detach_pids(struct profiler *p, struct active *a)
+{
+	for (size_t i = 0; i < a->pids.n; i++)
+		engine_remove_process(p->engine, a->pids.at[i]);
+	a->pids.n = 0;
+}
+
+/* What the gate had let in so far is handed out, then what is still open. */
+static void close_gate(struct profiler *p, struct active *a, size_t idx, uint64_t now_ns)
+{
+	struct open_gate *g = &a->gates.at[idx];
+	uint32_t slot = p->targets.at[g->target].slot;
+
+	*g = a->gates.at[--a->gates.n];
+	engine_clear_gate(p->engine, slot, a->instance_id);
+	if (engine_dispatch(p->engine, now_ns) ||
+	    pipeline_finish_gate(engine_pipeline(p->engine), slot, a->instance_id, now_ns))
+		p->stats.n_attach_failed++;
+}
+
+static void deactivate(struct profiler *p, size_t idx, uint64_t now_ns)
+{
+	struct active *a = &p->active.at[idx];
+
+	while (a->gates.n)
+		close_gate(p, a, 0, now_ns);
+	a = &p->active.at[idx];
+	detach_pids(p, a);
+	vec_free(&a->pids);
+	vec_free(&a->gates);
+	*a = p->active.at[--p->active.n];
+}
+
+static void deactivate_all(struct profiler *p, uint64_t now_ns)
+{
+	while (p->active.n)
+		deactivate(p, p->active.n - 1, now_ns);
+}
+
+/* Nothing may be attached when the engine is made anew: slots and counters start again. */
+static void renew(struct profiler *p, uint64_t now_ns)
+{
+	struct errmsg e = {};
+
+	deactivate_all(p, now_ns);
+	p->engine = engine_free(p->engine);
+	p->renewed_ns = now_ns;
+	p->stats.n_renewed++;
+	if (make_engine(p, &e))
+		log_error("event=engine_lost error=\"%s\"", e.text);
+}
+
+int profiler_set_rules(struct profiler *p, const struct rules *rules, struct errmsg *e)
+{
+	uint64_t now_ns = clock_mono_ns();
+	target_list list = {};
+	bool same;
+	int r = list_targets(rules, &list, e);
+
+	if (r)
+		return r;
+	same = list.n == p->targets.n;
+	for (size_t i = 0; same && i < list.n; i++)
+		same = same_text(list.at[i].spec, p->targets.at[i].spec) &&
+		       same_text(list.at[i].name, p->targets.at[i].name) &&
+		       !strcmp(list.at[i].rule->name, p->targets.at[i].rule->name);
+	if (same) {
+		/* Slots stay; running spans are not touched. */
+		for (size_t i = 0; i < list.n; i++)
+			list.at[i].slot = p->targets.at[i].slot;
+	} else {
+		renew(p, now_ns); /* slots cannot be given back one by one */
+	}
+	free_targets(p->targets.at, p->targets.n);
+	memcpy(&p->targets, &list, sizeof(list));
+	p->rules = rules;
+	return 0;
+}
+
+void profiler_keep_small(struct profiler *p, size_t max_bytes, uint64_t now_ns)
+{
+	if (!p->engine) {
+		if (now_ns - p->renewed_ns > RENEW_EVERY_NS)
+			renew(p, now_ns);
+		return;
+	}
+	if (profile_bytes(pipeline_profile(engine_pipeline(p->engine))) <= max_bytes ||
+	    (p->renewed_ns && now_ns - p->renewed_ns < RENEW_EVERY_NS))
+		return;
+	log_info("event=engine_renewed reason=\"its tables have grown over their limit\"");
+	renew(p, now_ns);
+	profiler_sync(p, now_ns);
+}
+
+/* ---- following the schedule ---- */
+
+static void note_tasks(struct profiler *p, uint32_t instance_id, const char *why)
+{
+	for (size_t i = 0; i < schedule_n_tasks(p->options.schedule); i++) {
+		struct schedule_task *t = schedule_task_at(p->options.schedule, i);
+
+		if (schedule_active_run(t, instance_id))
+			schedule_note(p->options.schedule, t, instance_id, why);
+	}
+}
+
+static bool runs_on(const struct schedule_task *t, uint32_t instance_id)
+{
+	for (size_t i = 0; i < t->runs.n; i++) {
+		const struct schedule_run *r = &t->runs.at[i];
+
+		if (r->instance_id == instance_id && r->state == TASK_STATE_RUNNING)
+			return !t->task.max_spans || r->n_spans < t->task.max_spans;
+	}
+	return false;
+}
+
+static struct gate_plan plan_gate(struct profiler *p, const struct target *t, uint32_t instance_id)
+{
+	struct gate_plan plan = {};
+
+	for (size_t i = 0; i < schedule_n_tasks(p->options.schedule); i++) {
+		const struct schedule_task *st = schedule_task_at(p->options.schedule, i);
+
+		if (runs_on(st, instance_id))
+			gate_plan_add(&plan, &st->task, gate_match(&st->task, st->local, &t->names),
+				      p->rules->limits.max_parallel);
+	}
+	gate_plan_finish(&plan);
+	plan.gate.period_ns = budget_period(p->options.budget, plan.gate.period_ns);
+	return plan;
+}
+
+/* All endpoints of a service get their slots at once: later ones would miss attached processes. */
+static int make_slots(struct profiler *p, const struct rules_service *rule, struct errmsg *e)
+{
+	for (size_t i = 0; i < p->targets.n; i++) {
+		struct target *t = &p->targets.at[i];
+		struct endpoint *ep = NULL;
+		int r;
+
+		if (t->rule != rule || t->slot != SLOT_NONE)
+			continue;
+		r = parse_endpoint(t->spec, &ep, e);
+		if (!r && t->name)
+			r = endpoint_set_display(ep, t->name);
+		if (!r)
+			r = engine_add_endpoint(p->engine, ep, &t->slot);
+		if (r) {
+			endpoint_free(ep);
+			t->slot = SLOT_NONE;
+			return errmsg_set(
+				e, r,
+				"endpoint '%.200s' has no place: the agent can watch %d at a time",
+				t->spec, WIRE_EP_MAX);
+		}
+	}
+	return 0;
+}
+
+static struct active *find_active(struct profiler *p, uint32_t instance_id)
+{
+	for (size_t i = 0; i < p->active.n; i++)
+		if (p->active.at[i].instance_id == instance_id)
+			return &p->active.at[i];
+	return NULL;
+}
+
+static struct open_gate *find_gate(struct active *a, uint32_t target)
+{
+	for (size_t i = 0; i < a->gates.n; i++)
+		if (a->gates.at[i].target == target)
+			return &a->gates.at[i];
+	return NULL;
+}
+
+/* Over budget: spans that have begun go on, no further ones begin. */
+static void refuse_new_spans(struct profiler *p, uint32_t slot, uint32_t instance_id,
+			     struct wire_gate *gate)
+{
+	struct wire_gate now = {};
+
+	if (!p->options.budget->refuse || engine_get_gate(p->engine, slot, instance_id, &now))
+		return;
+	gate->max_spans = now.n_started ? now.n_started : 1;
+}
+
+static void set_gate(struct profiler *p, struct active *a, uint32_t target,
+		     const struct gate_plan *plan)
+{
+	uint32_t slot = p->targets.at[target].slot;
+	struct open_gate *g = find_gate(a, target);
+	struct wire_gate gate = plan->gate;
+	struct errmsg e = {};
+
+	if (!g) {
+		if (vec_push(&a->gates, (struct open_gate){.target = target, .counts_alone = true}))
+			return;
+		g = &a->gates.at[a->gates.n - 1];
+	}
+	g->wanted = true;
+	g->counts_alone &= plan->n_tasks == 1;
+	if (!g->counts_alone)
+		gate.max_spans = 0;
+	refuse_new_spans(p, slot, a->instance_id, &gate);
+	if (!memcmp(&gate, &g->gate, sizeof(gate)))
+		return;
+	if (engine_set_gate(p->engine, slot, a->instance_id, &gate, &e))
+		note_tasks(p, a->instance_id, e.text);
+	g->gate = gate;
+}
+
+static bool has_pid(const struct active *a, pid_t pid)
+{
+	for (size_t i = 0; i < a->pids.n; i++)
+		if (a->pids.at[i] == pid)
+			return true;
+	return false;
+}
+
+static void attach_pids(struct profiler *p, struct active *a)
+{
+	const pid_t *pids;
+	size_t n = instances_pids(p->options.instances, a->instance_id, &pids);
+	struct errmsg e = {};
+	const char *warning;
+
+	for (size_t i = 0; i < n; i++) {
+		int r;
+
+		if (has_pid(a, pids[i]))
+			continue;
+		r = engine_add_process(p->engine, pids[i], a->instance_id, &e);
+		if (!r)
+			r = vec_push(&a->pids, pids[i]);
+		if (!r || r == -ESRCH)
+			continue;
+		p->stats.n_attach_failed++;
+		if (!a->told)
+			note_tasks(p, a->instance_id, e.text[0] ? e.text : strerror(-r));
+		a->told = true;
+	}
+	while ((warning = probes_next_warning(engine_probes(p->engine))))
+		note_tasks(p, a->instance_id, warning);
+}
+
+static void activate(struct profiler *p, const struct instance *i)
+{
+	const struct rules_service *rule = instances_rule(p->options.instances, i->id);
+	struct active *a = find_active(p, i->id);
+	struct errmsg e = {};
+	bool any = false;
+
+	for (size_t k = 0; k < p->targets.n; k++) {
+		struct gate_plan plan;
+
+		if (p->targets.at[k].rule != rule)
+			continue;
+		plan = plan_gate(p, &p->targets.at[k], i->id);
+		if (!plan.n_tasks)
+			continue;
+		if (!a) {
+			if (vec_push(&p->active, (struct active){.instance_id = i->id}))
+				return;
+			a = &p->active.at[p->active.n - 1];
+		}
+		if (make_slots(p, rule, &e)) {
+			if (!a->told)
+				note_tasks(p, i->id, e.text);
+			a->told = a->wanted = true;
+			return;
+		}
+		set_gate(p, a, k, &plan);
+		any = true;
+	}
+	if (!any)
+		return;
+	a->wanted = true;
+	attach_pids(p, a);
+}
+
+void profiler_forget_process(struct profiler *p, pid_t pid)
+{
+	if (p->engine)
+		engine_remove_process(p->engine, pid);
+	for (size_t i = 0; i < p->active.n; i++) {
+		struct active *a = &p->active.at[i];
+
+		for (size_t k = a->pids.n; k-- > 0;)
+			if (a->pids.at[k] == pid)
+				a->pids.at[k] = a->pids.at[--a->pids.n];
+	}
+}
+
+static bool has_task(const struct profiler *p, uint32_t instance_id)
+{
+	for (size_t i = 0; i < schedule_n_tasks(p->options.schedule); i++)
+		if (runs_on(schedule_task_at(p->options.schedule, i), instance_id))
+			return true;
+	return false;
+}
+
+void profiler_sync(struct profiler *p, uint64_t now_ns)
+{
+	const struct instance *inst;
+
+	if (!p->engine)
+		return;
+	for (size_t i = 0; i < p->active.n; i++) {
+		p->active.at[i].wanted = false;
+		for (size_t k = 0; k < p->active.at[i].gates.n; k++)
+			p->active.at[i].gates.at[k].wanted = false;
+	}
+	for (size_t i = 0; (inst = instances_at(p->options.instances, i)); i++)
+		if (has_task(p, inst->id))
+			activate(p, inst);
+	for (size_t i = p->active.n; i-- > 0;) {
+		struct active *a = &p->active.at[i];
+
+		if (!a->wanted) {
+			deactivate(p, i, now_ns);
+			continue;
+		}
+		for (size_t k = a->gates.n; k-- > 0;)
+			if (!a->gates.at[k].wanted)
+				close_gate(p, a, k, now_ns);
+	}
+}
+
+/* ---- records ---- */
+
+int profiler_fd(const struct profiler *p)
+{
+	return p->engine ? engine_fd(p->engine) : -1;
+}
+
+uint64_t profiler_deadline(const struct profiler *p)
+{
+	if (!p->engine)
+		return UINT64_MAX;
+	return p->last_ns + (p->active.n ? BUSY_INTERVAL_NS : IDLE_INTERVAL_NS);
+}
+
+int profiler_dispatch(struct profiler *p, uint64_t now_ns)
+{
+	p->last_ns = now_ns;
+	return p->engine ? engine_dispatch(p->engine, now_ns) : 0;
+}
+
+/* ---- figures ---- */
+
+int profiler_counters(const struct profiler *p, struct counters *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	return p->engine ? engine_counters(p->engine, ret) : 0;
+}
+
+void profiler_stats(const struct profiler *p, struct profiler_stats *ret)
+{
+	*ret = p->stats;
+	ret->n_gates = ret->n_processes = 0;
+	for (size_t i = 0; i < p->active.n; i++) {
+		ret->n_gates += p->active.at[i].gates.n;
+		ret->n_processes += p->active.at[i].pids.n;
+	}
+	if (!p->engine)
+		return;
+	ret->n_open_spans = pipeline_open_spans(engine_pipeline(p->engine));
+	ret->profile_bytes = profile_bytes(pipeline_profile(engine_pipeline(p->engine)));
+}
+
+int profiler_latency(const struct profiler *p, size_t idx, const char **ret_service,
+		     const char **ret_endpoint, struct latency *ret)
+{
+	if (idx >= p->targets.n)
+		return -ENOENT;
+	*ret_service = p->targets.at[idx].rule->name;
+	*ret_endpoint = p->targets.at[idx].names.display;
+	if (!p->engine || p->targets.at[idx].slot == SLOT_NONE)
+		return -EAGAIN;
+	memset(ret, 0, sizeof(*ret));
+	return engine_latency(p->engine, p->targets.at[idx].slot, ret);
+}

@@ -14,6 +14,7 @@ struct command {
 	int (*fn)(int argc, char **argv);
 };
 
+int cmd_agent(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);

@@ -2,12 +2,16 @@
 #include "app/guard.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <seccomp.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 
@@ -18,12 +22,59 @@ static const cap_value_t needed[] = {
 	CAP_DAC_READ_SEARCH, CAP_SYS_PTRACE, NEED_PERFMON, NEED_BPF, NEED_CHECKPOINT_RESTORE,
 };
 
-static bool is_needed(cap_value_t cap)
+static bool is_needed(cap_value_t cap, bool with_admin)
 {
+	if (cap == CAP_SYS_ADMIN)
+		return with_admin;
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++)
 		if (needed[i] == cap)
 			return true;
 	return false;
+}
+
+/* Whether this thread may make perf-event uprobes with the capabilities in effect now. */
+static bool may_probe(void)
+{
+	static const char self[] = "/proc/self/exe";
+	struct perf_event_attr attr = {.size = sizeof(attr)};
+	FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+	unsigned int type = 0;
+	int fd;
+
+	if (f && fscanf(f, "%u", &type) != 1)
+		type = 0;
+	if (f)
+		fclose(f);
+	attr.type = type;
+	attr.config1 = (uintptr_t)self; /* uprobe_path */
+	attr.config2 = 1;               /* probe_offset: no code is there, so nothing is probed */
+	fd = (int)syscall(SYS_perf_event_open, &attr, getpid(), -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || (errno != EACCES && errno != EPERM);
+}
+
+/*
+ * Kernels differ: some let CAP_PERFMON make uprobes, others ask for CAP_SYS_ADMIN. It is tried with
+ * the latter out of effect for a moment.
+ */
+static bool needs_admin(cap_t now)
+{
+	const cap_value_t admin = CAP_SYS_ADMIN;
+	cap_flag_value_t has = CAP_CLEAR;
+	cap_t without;
+	bool asks;
+
+	if (cap_get_flag(now, admin, CAP_PERMITTED, &has) || has == CAP_CLEAR)
+		return false;
+	without = cap_dup(now);
+	if (!without)
+		return true;
+	cap_set_flag(without, CAP_EFFECTIVE, 1, &admin, CAP_CLEAR);
+	asks = cap_set_proc(without) || !may_probe();
+	cap_set_proc(now);
+	cap_free(without);
+	return asks;
 }
 
 static void describe(const cap_value_t *kept, int n_kept, char *ret, size_t n)
@@ -55,8 +106,9 @@ static int set_capabilities(const cap_value_t *kept, int n_kept)
 
 int guard_drop_capabilities(char *ret_kept, size_t n, struct errmsg *e)
 {
-	cap_value_t kept[ARRAY_SIZE(needed)];
+	cap_value_t kept[ARRAY_SIZE(needed) + 1];
 	cap_t now = cap_get_proc();
+	bool with_admin = now && needs_admin(now);
 	int n_kept = 0, r;
 
 	if (!now)
@@ -68,9 +120,11 @@ int guard_drop_capabilities(char *ret_kept, size_t n, struct errmsg *e)
 			kept[n_kept++] = needed[i];
 	}
 	cap_free(now);
+	if (with_admin)
+		kept[n_kept++] = CAP_SYS_ADMIN;
 	/* The bounding set can only be changed by who may; others have nothing to lose there. */
 	for (cap_value_t cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (!is_needed(cap))
+		if (!is_needed(cap, with_admin))
 			prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	r = set_capabilities(kept, n_kept);

@@ -11,6 +11,7 @@ static const struct command commands[] = {
 	  cmd_run },
 	{ "record", "the same, into a capture file", cmd_record },
 	{ "report", "read a capture file and print or convert it; needs no root", cmd_report },
+	{ "agent", "the daemon: profiles by tasks, for months, beside many processes", cmd_agent },
 	{ "presets", "list and explain the servers that spanprof knows", cmd_presets },
 };
 

@@ -301,6 +301,14 @@ static void renew(struct profiler *p, uint64_t now_ns)
 		log_error("event=engine_lost error=\"%s\"", e.text);
 }
 
+static bool has_slots(const struct profiler *p)
+{
+	for (size_t i = 0; i < p->targets.n; i++)
+		if (p->targets.at[i].slot != SLOT_NONE)
+			return true;
+	return false;
+}
+
 int profiler_set_rules(struct profiler *p, const struct rules *rules, struct errmsg *e)
 {
 	uint64_t now_ns = clock_mono_ns();
@@ -320,7 +328,9 @@ int profiler_set_rules(struct profiler *p, const struct rules *rules, struct err
 		for (size_t i = 0; i < list.n; i++)
 			list.at[i].slot = p->targets.at[i].slot;
 	} else {
-		renew(p, now_ns); /* slots cannot be given back one by one */
+		deactivate_all(p, now_ns);
+		if (has_slots(p))
+			renew(p, now_ns); /* slots cannot be given back one by one */
 	}
 	free_targets(p->targets.at, p->targets.n);
 	memcpy(&p->targets, &list, sizeof(list));
@@ -583,6 +593,11 @@ void profiler_sync(struct profiler *p, uint64_t now_ns)
 int profiler_fd(const struct profiler *p)
 {
 	return p->engine ? engine_fd(p->engine) : -1;
+}
+
+uint64_t profiler_generation(const struct profiler *p)
+{
+	return p->stats.n_renewed;
 }
 
 uint64_t profiler_deadline(const struct profiler *p)

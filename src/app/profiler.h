@@ -59,7 +59,9 @@ void profiler_forget_process(struct profiler *p, pid_t pid);
 
 void profiler_sync(struct profiler *p, uint64_t now_ns);
 
+/* The descriptor is another one, maybe of the same number, when the generation changes. */
 int profiler_fd(const struct profiler *p);
+uint64_t profiler_generation(const struct profiler *p);
 /* When profiler_dispatch wants to be called although its descriptor is silent; UINT64_MAX: never. */
 uint64_t profiler_deadline(const struct profiler *p);
 int profiler_dispatch(struct profiler *p, uint64_t now_ns);

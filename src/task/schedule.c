@@ -435,6 +435,11 @@ bool schedule_next(struct schedule *s, struct schedule_action *ret)
 	return true;
 }
 
+bool schedule_has_actions(const struct schedule *s)
+{
+	return s->next_action < s->actions.n;
+}
+
 size_t schedule_n_tasks(const struct schedule *s)
 {
 	return s->tasks.n;

@@ -38,7 +38,7 @@ struct schedule_limits {
 	uint64_t resume_ns;    /* after a restart, how long to wait for an instance; 0: 30 s */
 };
 
-enum { SCHEDULE_WHY_MAX = 256 };
+enum { SCHEDULE_WHY_MAX = 480 };
 
 struct schedule_run {
 	uint32_t instance_id;             /* 0: the instance is not here (gone, or not back yet) */
@@ -124,6 +124,7 @@ uint64_t schedule_deadline(const struct schedule *s, struct schedule_now now);
 
 /* The next thing to do, in order; false when there is none. */
 bool schedule_next(struct schedule *s, struct schedule_action *ret);
+bool schedule_has_actions(const struct schedule *s);
 
 size_t schedule_n_tasks(const struct schedule *s);
 struct schedule_task *schedule_task_at(const struct schedule *s, size_t idx);

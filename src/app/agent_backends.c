@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "app/agent_backends.h"
+
+#include <errno.h>
+#include <string.h>
+
+int agent_backend_new(const struct backend_config *config, struct task_source **ret_source,
+		      struct span_sink **ret_sink, struct errmsg *e)
+{
+	return errmsg_set(e, -ENOTSUP,
+			  "backend '%s' is of kind '%s', which this build does not have",
+			  config->name, config->kind);
+}

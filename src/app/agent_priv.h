@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent_priv.h: the state of the daemon and what its files offer each other. agent.c: set-up and loop;
+ * agent_tasks.c: tasks in, actions and spans out; agent_query.c, agent_metrics.c: answers.
+ */
+#ifndef SPANPROF_APP_AGENT_PRIV_H
+#define SPANPROF_APP_AGENT_PRIV_H
+
+#include <signal.h>
+
+#include "app/agent.h"
+#include "app/notify.h"
+#include "app/profiler.h"
+#include "app/ratelog.h"
+#include "base/log.h"
+#include "base/vec.h"
+#include "task/budget.h"
+#include "task/control.h"
+#include "task/instances.h"
+#include "task/rules.h"
+#include "task/schedule.h"
+#include "task/sink.h"
+#include "task/source.h"
+#include "task/store.h"
+#include "task/watermark.h"
+
+struct agent_link {
+	struct task_source *source; /* owned; one of the two */
+	struct span_sink *sink;     /* owned; the store's is owned by the store */
+	int fd;                     /* in the epoll set; -1: none */
+	bool is_ready;
+};
+
+/* What the kernel told of a process while the engine was at work: handled afterwards. */
+struct agent_process_event {
+	enum engine_event_kind kind;
+	pid_t pid;
+	pid_t parent;
+	uint32_t instance_id;
+};
+
+struct agent_stopped {
+	struct schedule_task *task;
+	uint32_t instance_id;
+};
+
+struct agent_counts {
+	uint64_t n_spans;          /* handed to the sinks */
+	uint64_t n_spans_unwanted; /* profiled, but no task's: by name, duration or count */
+	uint64_t n_snapshots;
+	uint64_t n_snapshots_due;
+	uint64_t n_tasks_accepted;
+	uint64_t n_tasks_refused;
+	uint64_t n_tasks_known; /* delivered again */
+	uint64_t n_tasks_not_for_us;
+	uint64_t n_reloads;
+	uint64_t n_reloads_failed;
+	uint64_t n_log_suppressed;
+	uint64_t n_process_events_lost;
+};
+
+struct agent {
+	struct agent_options options;
+	struct rules *rules; /* owned */
+	struct store *store; /* owned; NULL: none */
+	struct schedule *schedule;
+	struct instances *instances;
+	struct profiler *profiler;
+	struct budget budget;
+	struct watermarks watermarks;
+	struct task_intake intake;
+	struct task_source *control;      /* owned by links */
+	struct task_source *rules_source; /* owned by links */
+	VEC(struct agent_link) links;
+	VEC(struct agent_process_event) process_events;
+	VEC(struct agent_stopped) stopped;
+	struct agent_counts counts;
+	struct ratelog ratelog;
+	struct notify notify;
+	sigset_t old_mask;
+	int signal_fd;
+	int epoll_fd;
+	int profiler_fd; /* in the epoll set; -1: none */
+	uint64_t profiler_generation;
+	bool profiler_ready;
+	bool is_dirty; /* the profiler must follow */
+	bool is_stopping;
+	uint64_t serial; /* of the next span */
+	uint64_t scan_at;
+	uint64_t second_at;
+	uint64_t watchdog_at;
+	uint64_t cpu_ns; /* used, at the last update of the budget */
+	uint64_t cpu_at;
+	uint64_t started_ns;
+	int64_t started_ms;
+	size_t rss_bytes;
+};
+
+struct schedule_now agent_now(void);
+
+/* One line, rate-limited: "event=NAME key=value ...". */
+void agent_log(struct agent *a, enum log_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* agent_tasks.c */
+void agent_tasks_init(struct agent *a);
+int agent_restore(struct agent *a);
+void agent_on_span(void *ctx, struct profile *profile, uint32_t span,
+		   const struct gate_endpoint *ep);
+/* Carries out what the schedule wants until it wants nothing more. */
+void agent_carry_out(struct agent *a);
+
+/* agent_query.c: options.query of the control socket */
+int agent_query(void *ctx, const struct control_request *r, char **ret_result,
+		enum control_error *ret_error, struct errmsg *e);
+/* agent_metrics.c: Prometheus text, owned by the caller; NULL: out of memory. */
+char *agent_metrics(struct agent *a);
+
+#endif

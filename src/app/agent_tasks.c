@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * agent_tasks.c: tasks from the sources into the schedule, and what the schedule wants to the profiler,
+ * the sinks, the store and the log.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/agent_priv.h"
+#include "base/clock.h"
+
+struct schedule_now agent_now(void)
+{
+	return (struct schedule_now){.mono_ns = clock_mono_ns(),
+				     .real_ms = (int64_t)(clock_real_ns() / 1000000)};
+}
+
+/* ---- in ---- */
+
+static void move_watermark(struct agent *a, const char *source, uint32_t instance_id,
+			   int64_t create_ms)
+{
+	const struct instance *i = instance_id ? instances_find(a->instances, instance_id) : NULL;
+	struct schedule_now now = agent_now();
+	uint64_t key;
+
+	if (!i)
+		return;
+	key = watermark_key(source, i->service, i->name);
+	if (watermarks_move(&a->watermarks, key, create_ms, now.real_ms) && a->store)
+		store_save_watermark(a->store, key, create_ms, now.real_ms);
+}
+
+static enum task_answer on_submit(void *ctx, const struct task *task, uint32_t instance_id,
+				  struct errmsg *e)
+{
+	struct agent *a = ctx;
+	enum task_answer answer;
+
+	move_watermark(a, task->source, instance_id, task->create_ms);
+	answer = schedule_submit(a->schedule, task, instance_id, agent_now(), e);
+	a->counts.n_tasks_accepted += answer == TASK_ACCEPTED;
+	a->counts.n_tasks_refused += answer == TASK_REFUSED;
+	a->counts.n_tasks_known += answer == TASK_KNOWN;
+	a->counts.n_tasks_not_for_us += answer == TASK_NOT_FOR_US;
+	return answer;
+}
+
+static void write_log(struct agent *a, const struct store_log_entry *entry)
+{
+	if (a->store)
+		store_log(a->store, entry);
+	agent_log(a, LOG_LEVEL_INFO,
+		  "event=task_%s source=%s task=\"%s\" instance=\"%s\" text=\"%s\"", entry->event,
+		  entry->source, entry->id, entry->instance, entry->why);
+}
+
+static void on_refuse(void *ctx, const char *source, const char *task_id, uint32_t instance_id,
+		      int64_t create_ms, const char *why)
+{
+	struct agent *a = ctx;
+	const struct instance *i = instances_find(a->instances, instance_id);
+	const struct store_log_entry entry = {.ms = agent_now().real_ms,
+					      .source = source,
+					      .id = task_id ? task_id : "",
+					      .instance = i ? i->name : "",
+					      .event = task_event_name(TASK_EVENT_REJECTED),
+					      .why = why};
+
+	move_watermark(a, source, instance_id, create_ms);
+	a->counts.n_tasks_refused++;
+	write_log(a, &entry);
+}
+
+static int on_cancel(void *ctx, const char *source, const char *task_id, struct errmsg *e)
+{
+	struct agent *a = ctx;
+
+	for (size_t i = 0; !source && i < schedule_n_tasks(a->schedule); i++) {
+		const struct schedule_task *t = schedule_task_at(a->schedule, i);
+
+		if (!strcmp(t->task.id, task_id) && t->state != TASK_STATE_FINISHED)
+			source = t->task.source;
+	}
+	return schedule_cancel(a->schedule, source ? source : "control", task_id, agent_now(), e);
+}
+
+static int64_t on_last_command(void *ctx, const char *source, uint32_t instance_id)
+{
+	struct agent *a = ctx;
+	const struct instance *i = instances_find(a->instances, instance_id);
+
+	return i ? watermarks_get(&a->watermarks, watermark_key(source, i->service, i->name)) : -1;
+}
+
+void agent_tasks_init(struct agent *a)
+{
+	a->intake = (struct task_intake){.ctx = a,
+					 .submit = on_submit,
+					 .refuse = on_refuse,
+					 .cancel = on_cancel,
+					 .last_command_ms = on_last_command};
+}
+
+/* ---- spans ---- */
+
+static void count_snapshots(struct agent *a, const struct profile_span *s)
+{
+	a->counts.n_snapshots += s->n_kept;
+	a->counts.n_snapshots_due += s->n_due;
+}
+
+void agent_on_span(void *ctx, struct profile *profile, uint32_t span,
+		   const struct gate_endpoint *ep)
+{
+	struct agent *a = ctx;
+	const struct profile_span *s = &profile->spans.at[span];
+	const char *name = strpool_get(profile->strings, s->name);
+	struct sink_span out = {.profile = profile,
+				.span = span,
+				.instance = instances_find(a->instances, s->instance_id)};
+	bool taken = false;
+
+	for (size_t i = 0; out.instance && i < schedule_n_tasks(a->schedule); i++) {
+		struct schedule_task *t = schedule_task_at(a->schedule, i);
+
+		if (!schedule_active_run(t, s->instance_id) ||
+		    !gate_takes_span(&t->task, t->local, ep, name, s->end_ns - s->start_ns) ||
+		    !schedule_take_span(a->schedule, t, s->instance_id, agent_now()))
+			continue;
+		out.task = &t->task;
+		out.serial = a->serial++;
+		for (size_t k = 0; k < a->links.n; k++)
+			if (a->links.at[k].sink)
+				a->links.at[k].sink->ops->span(a->links.at[k].sink, &out);
+		taken = true;
+		a->counts.n_spans++;
+	}
+	if (taken)
+		count_snapshots(a, s);
+	else
+		a->counts.n_spans_unwanted++;
+	/* A run may have used up its spans. */
+	a->is_dirty |= taken;
+}
+
+/* ---- out ---- */
+
+/* A run may outlive its instance: then the sinks get one with its names only. */
+static const struct instance *instance_of(struct agent *a, const struct schedule_action *act,
+					  struct instance *made_up)
+{
+	const struct instance *i = instances_find(a->instances, act->instance_id);
+
+	if (i || !act->instance[0])
+		return i;
+	*made_up = (struct instance){.id = act->instance_id,
+				     .service = act->task ? act->task->task.service : "",
+				     .name = (char *)act->instance,
+				     .layer = ""};
+	return made_up;
+}
+
+static void save(struct agent *a, const struct schedule_action *act)
+{
+	if (!a->store || !act->task)
+		return;
+	store_save_task(a->store, act->task);
+	for (size_t i = 0; i < act->task->runs.n; i++)
+		if (!strcmp(act->task->runs.at[i].instance, act->instance))
+			store_save_run(a->store, act->task, &act->task->runs.at[i]);
+}
+
+static void tell_source(struct agent *a, const struct schedule_action *act)
+{
+	struct instance made_up;
+	const struct instance *i = instance_of(a, act, &made_up);
+
+	for (size_t k = 0; act->task && k < a->links.n; k++) {
+		struct task_source *s = a->links.at[k].source;
+
+		if (s && s->ops->task_event && !strcmp(s->name, act->source))
+			s->ops->task_event(s, &act->task->task, i, act->event, act->why);
+	}
+}
+
+static void do_event(struct agent *a, const struct schedule_action *act)
+{
+	const struct store_log_entry entry = {.ms = agent_now().real_ms,
+					      .source = act->source,
+					      .id = act->id,
+					      .instance = act->instance,
+					      .event = task_event_name(act->event),
+					      .why = act->why};
+
+	write_log(a, &entry);
+	save(a, act);
+	tell_source(a, act);
+}
+
+static void do_finished(struct agent *a, const struct schedule_action *act)
+{
+	struct instance made_up;
+	const struct instance *i = instance_of(a, act, &made_up);
+
+	for (size_t k = 0; i && k < a->links.n; k++)
+		if (a->links.at[k].sink)
+			a->links.at[k].sink->ops->task_finished(a->links.at[k].sink,
+								&act->task->task, i, act->event);
+	save(a, act);
+	instances_release(a->instances, act->instance_id);
+}
+
+static void do_action(struct agent *a, const struct schedule_action *act)
+{
+	switch (act->kind) {
+	case SCHEDULE_START:
+		instances_hold(a->instances, act->instance_id);
+		a->is_dirty = true;
+		break;
+	case SCHEDULE_STOP:
+		a->is_dirty = true;
+		if (vec_push(&a->stopped, (struct agent_stopped){act->task, act->instance_id}))
+			break; /* finished by its flush deadline then */
+		break;
+	case SCHEDULE_FINISHED:
+		do_finished(a, act);
+		break;
+	case SCHEDULE_EVENT:
+		do_event(a, act);
+		break;
+	case SCHEDULE_FORGET:
+		if (a->store)
+			store_forget_task(a->store, act->source, act->id);
+		break;
+	}
+}
+
+void agent_carry_out(struct agent *a)
+{
+	struct schedule_action act;
+
+	do {
+		while (schedule_next(a->schedule, &act))
+			do_action(a, &act);
+		if (a->is_dirty) {
+			a->is_dirty = false;
+			profiler_sync(a->profiler, clock_mono_ns());
+		}
+		/* Their gates are closed and their spans handed out: nothing more will come. */
+		while (a->stopped.n) {
+			struct agent_stopped s = a->stopped.at[--a->stopped.n];
+
+			schedule_flushed(a->schedule, s.task, s.instance_id, agent_now());
+		}
+	} while (a->is_dirty || schedule_has_actions(a->schedule));
+}
+
+/* ---- after a restart ---- */
+
+static void restore_task(void *ctx, const struct schedule_task *t)
+{
+	struct agent *a = ctx;
+
+	if (schedule_restore_task(a->schedule, t, agent_now()))
+		agent_log(a, LOG_LEVEL_ERROR, "event=restore_failed task=\"%s\"", t->task.id);
+}
+
+static void restore_run(void *ctx, const char *source, const char *id, const struct schedule_run *r)
+{
+	struct agent *a = ctx;
+	struct schedule_task *t = schedule_find(a->schedule, source, id);
+
+	if (t && schedule_restore_run(a->schedule, t, r, agent_now()))
+		agent_log(a, LOG_LEVEL_ERROR, "event=restore_failed task=\"%s\"", id);
+}
+
+static void restore_watermark(void *ctx, uint64_t key, int64_t create_ms, int64_t used_ms)
+{
+	struct agent *a = ctx;
+
+	watermarks_move(&a->watermarks, key, create_ms, used_ms);
+}
+
+int agent_restore(struct agent *a)
+{
+	int r = store_load_tasks(a->store, restore_task, a);
+
+	if (!r)
+		r = store_load_runs(a->store, restore_run, a);
+	if (!r)
+		r = store_load_watermarks(a->store, restore_watermark, a);
+	a->serial = store_next_serial(a->store);
+	return r;
+}

@@ -471,7 +471,7 @@ int kern_latency(const struct kern *k, uint32_t ep_id, struct latency *ret)
 	for (size_t i = 0; i < k->n_cpus; i++) {
 		/* BPF saves itself one of two equal counts. */
 		l[i].n_leave = 0;
-		for (size_t j = 0; j < WIRE_HIST_BUCKETS; j++)
+		for (uint32_t j = 0; j < WIRE_HIST_BUCKETS; j++)
 			l[i].n_leave += l[i].bucket[j];
 		latency_add_wire(&sum, &l[i]);
 	}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_fastcall: what a fast call of a probed function costs its program, in ns a call.
+ *
+ * The same call site and function, one after the other and in turns: without probes, with a pair
+ * of empty programs, with spanprof's pair (clock, state of the span, histogram), also with an open
+ * gate, with a name, and with bpftrace's equivalent where it is installed. Medians; needs root.
+ */
+#include <bpf/bpf.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "tests/bpf/rig.h"
+#include "tests/unit/unit.h"
+
+enum { CALLS = 100000, ROUNDS = 9 };
+
+long fast_call(void *arg);
+
+/* A function that starts with push, as most do; exported, so that bpftrace finds it. */
+__asm__(".text\n"
+	".globl fast_call\n"
+	".type fast_call, @function\n"
+	"fast_call:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	pop %rbp\n"
+	"	ret\n"
+	".size fast_call, . - fast_call\n");
+
+/* CPU time, so that other load on the machine disturbs little. */
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static double round_ns(void)
+{
+	uint64_t start = cpu_ns();
+
+	for (int i = 0; i < CALLS; i++)
+		rig_call(fast_call, "GET /orders/7");
+	return (double)(cpu_ns() - start) / CALLS;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), compare);
+	return v[n / 2];
+}
+
+static int empty_program(void)
+{
+	/* r0 = 0; exit */
+	const struct bpf_insn insns[] = {{.code = 0xb7}, {.code = 0x95}};
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "empty", "GPL", insns, 2, NULL);
+
+	if (fd < 0)
+		fail_msg("cannot load an empty program");
+	return fd;
+}
+
+static double with_empty(void)
+{
+	struct rig rig = {};
+	AUTO_CLOSE int fd = empty_program();
+	double ns;
+
+	rig_attach(&rig, fd, (const void *)(uintptr_t)fast_call, 0);
+	rig_attach(&rig, fd, rig_site, 0);
+	ns = round_ns();
+	rig_close(&rig);
+	return ns;
+}
+
+static double with_spanprof(bool gate, bool name)
+{
+	const struct wire_endpoint config = {
+		.flags = name ? WIRE_EP_F_HAS_OPS : 0,
+		.n_entry_ops = 2,
+		.entry_ops = {{.code = WIRE_OP_REG, .arg = WIRE_REG_RDI},
+			      {.code = WIRE_OP_STR, .imm = 64}},
+	};
+	struct rig rig;
+	double ns;
+
+	rig_open(&rig, NULL);
+	if (gate)
+		rig_gate(&rig, 0, 100000000, 10000000);
+	rig_endpoint(&rig, 0, fast_call, &config);
+	ns = round_ns();
+	assert_int_equal(rig_latency(&rig, 0).n_leave, CALLS);
+	rig_close(&rig);
+	return ns;
+}
+
+/* Runs bpftrace on this process; its pid, or -1. */
+static pid_t bpftrace_start(int *ret_out)
+{
+	char program[512], pid_text[16];
+	int out[2];
+	pid_t pid;
+
+	snprintf(pid_text, sizeof(pid_text), "%d", getpid());
+	snprintf(program, sizeof(program),
+		 "BEGIN { printf(\"ready\\n\"); } "
+		 "uprobe:/proc/%d/exe:fast_call { @start[tid] = nsecs; } "
+		 "uretprobe:/proc/%d/exe:fast_call /@start[tid]/ "
+		 "{ @ns = hist(nsecs - @start[tid]); delete(@start[tid]); }",
+		 getpid(), getpid());
+	if (pipe2(out, O_CLOEXEC))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		dup2(out[1], 1);
+		dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), 2);
+		execlp("bpftrace", "bpftrace", "-p", pid_text, "-e", program, NULL);
+		_exit(127);
+	}
+	close(out[1]);
+	*ret_out = out[0];
+	return pid;
+}
+
+static double with_bpftrace(void)
+{
+	AUTO_CLOSE int out = -1;
+	char line[256];
+	double ns = 0;
+	pid_t pid = bpftrace_start(&out);
+	struct pollfd poll_out = {.fd = out, .events = POLLIN};
+	ssize_t n = 0;
+
+	if (pid < 0)
+		return 0;
+	for (int i = 0; i < 3 && !(n > 0 && memmem(line, (size_t)n, "ready", 5)); i++) {
+		if (poll(&poll_out, 1, 20000) == 1)
+			n = read(out, line, sizeof(line));
+	}
+	if (n > 0) {
+		rig_sleep(500000000); /* it says ready a little before it is attached */
+		ns = round_ns();
+	}
+	kill(pid, SIGINT);
+	while (read(out, line, sizeof(line)) > 0)
+		;
+	waitpid(pid, NULL, 0);
+	return ns;
+}
+
+enum way { BARE, EMPTY, IDLE, GATE, NAME, WAYS };
+
+static void measure(void **state)
+{
+	static const char *const names[WAYS] = {
+		[BARE] = "no probes",
+		[EMPTY] = "empty programs",
+		[IDLE] = "spanprof, no gate",
+		[GATE] = "spanprof, gate open",
+		[NAME] = "spanprof, gate open, name str(arg0)",
+	};
+	double v[WAYS][ROUNDS], m[WAYS], trace;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		v[BARE][i] = round_ns();
+		v[EMPTY][i] = with_empty();
+		v[IDLE][i] = with_spanprof(false, false);
+		v[GATE][i] = with_spanprof(true, false);
+		v[NAME][i] = with_spanprof(true, true);
+	}
+	for (int way = 0; way < WAYS; way++)
+		m[way] = median(v[way], ROUNDS);
+	for (int way = 0; way < WAYS; way++)
+		printf("%-36s %8.1f ns a call  %5.2f x empty\n", names[way], m[way],
+		       m[way] / m[EMPTY]);
+	trace = with_bpftrace();
+	if (trace > 0)
+		printf("%-36s %8.1f ns a call  %5.2f x empty\n",
+		       "bpftrace, uprobe + uretprobe, hist", trace, trace / m[EMPTY]);
+	else
+		printf("bpftrace is not installed\n");
+	printf("ratio spanprof (gate open) / empty: %.2f, target 1.30\n", m[GATE] / m[EMPTY]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(measure)};
+
+	return cmocka_run_group_tests_name("fastcall", tests, NULL, NULL);
+}

@@ -179,10 +179,8 @@ __noinline int spans_close_all(struct thread *t, __u32 reason)
 {
 	if (!t)
 		return 0;
-	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
-		if (span_open(&t->spans[i]))
-			span_close(t, i, reason);
-	}
+	for_each_slot (i, t)
+		span_close(t, i, reason);
 	t->depth = 0;
 	t->open_eps = 0;
 	return 0;
@@ -213,11 +211,11 @@ __noinline int spans_drop_stale(struct thread *t, __u32 ep_id, __u64 sp, __u64 r
 {
 	if (!t)
 		return 0;
-	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
+	for_each_slot (i, t) {
 		struct span *s = &t->spans[i];
 		__u32 reason;
 
-		if ((__u32)i >= thread_depth(t) || !span_open(s))
+		if (!span_open(s))
 			continue;
 		reason = stale_reason(s, ep_id, sp, ret_addr);
 		if (reason)
@@ -260,11 +258,10 @@ __noinline int spans_restart(struct thread *t, __u32 ep_id, __u64 sp)
 {
 	if (!t)
 		return 0;
-	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
+	for_each_slot (i, t) {
 		struct span *s = &t->spans[i];
 
-		if ((__u32)i >= thread_depth(t) || !span_open(s) || s->ep_id != ep_id ||
-		    !(s->flags & SPAN_F_BY_END))
+		if (!span_open(s) || s->ep_id != ep_id || !(s->flags & SPAN_F_BY_END))
 			continue;
 		if (sp >= s->entry_sp && sp - s->entry_sp < WIRE_STACK_SPREAD)
 			span_close(t, i, WIRE_END_LEAVE_UNSEEN);
@@ -276,10 +273,10 @@ __noinline int spans_check(struct thread *t, __u64 sp, __u64 ip)
 {
 	if (!t)
 		return 0;
-	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
+	for_each_slot (i, t) {
 		struct span *s = &t->spans[i];
 
-		if ((__u32)i >= thread_depth(t) || !span_open(s))
+		if (!span_open(s))
 			continue;
 		if (span_gone(s, sp, ip))
 			span_close(t, i, missed_reason(s));

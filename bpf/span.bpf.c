@@ -275,11 +275,11 @@ static __always_inline int leave(struct pt_regs *ctx, bool is_uret)
 
 	if (!t || !t->depth)
 		return 0;
-	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
+	for_each_slot (i, t) {
 		struct span *s = &t->spans[i];
 		bool is_return;
 
-		if ((__u32)i >= thread_depth(t) || !span_open(s) || (s->flags & SPAN_F_BY_END))
+		if (!span_open(s) || (s->flags & SPAN_F_BY_END))
 			continue;
 		if (sp <= s->entry_sp && s->entry_sp - sp < WIRE_STACK_SPREAD)
 			break;
@@ -319,9 +319,8 @@ int span_end(struct pt_regs *ctx)
 	ep = bpf_map_lookup_elem(&endpoints, &ep_id);
 	if (!ep)
 		return 0;
-	for (int i = WIRE_SPANS_MAX - 1; i >= 0; i--) {
-		if ((__u32)i < thread_depth(t) && span_open(&t->spans[i]) &&
-		    t->spans[i].ep_id == ep_id) {
+	for_each_slot (i, t) {
+		if (span_open(&t->spans[i]) && t->spans[i].ep_id == ep_id) {
 			slot = i;
 			break;
 		}

@@ -149,6 +149,13 @@ static __always_inline __u32 thread_depth(const struct thread *t)
 	return *(volatile __u32 *)&t->depth;
 }
 
+/* The slots below depth, from the innermost one out; the mask is for the verifier. */
+#define for_each_slot(i, t)                                     \
+	for (__u32 n_ = 0, top_ = thread_depth(t), i;           \
+	     n_ < WIRE_SPANS_MAX && n_ < top_ &&                \
+	     ((i = (top_ - 1 - n_) & (WIRE_SPANS_MAX - 1)), 1); \
+	     n_++)
+
 static __always_inline bool span_open(const struct span *s)
 {
 	return SPAN_STATE(*(volatile __u64 *)&s->tag) != SPAN_FREE;

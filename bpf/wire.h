@@ -133,7 +133,7 @@ struct wire_snap_span {
 	__u64 span_id;
 	__u64 entry_sp;
 	__u64 ret_addr;
-	__u32 seq; /* 0, 1, 2 ... of this span; a gap is a lost snapshot */
+	__u32 seq;   /* 0, 1, 2 ... of this span; a gap is a lost snapshot */
 	__u32 flags; /* enum wire_span_flag */
 };
 enum wire_span_flag {

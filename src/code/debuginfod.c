@@ -49,7 +49,8 @@ int debuginfod_new(struct debuginfod **ret)
 
 	if (!d)
 		return -ENOMEM;
-	d->library = dlopen(DEBUGINFOD_SONAME, RTLD_NOW | RTLD_GLOBAL);
+	/* What it loads in turn (curl, TLS) keeps global state and does not survive being unloaded. */
+	d->library = dlopen(DEBUGINFOD_SONAME, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
 	if (!d->library)
 		return -ENOENT;
 	begin = dlsym(d->library, "debuginfod_begin");

@@ -20,7 +20,14 @@
 #include "export/summary.h"
 #include "export/text_tree.h"
 
-enum { SLOWEST_DEFAULT = 5, NAMES_MAX = 10, NAME_WIDTH_MAX = 60, INDENT = 2, SPAN_NAME_AT = 51 };
+enum {
+	SLOWEST_DEFAULT = 5,
+	NAMES_MAX = 10,
+	NAME_WIDTH_MAX = 60,
+	INDENT = 2,
+	SPAN_NAME_AT = 51,
+	NS_PER_SECOND = 1000000000
+};
 
 struct text {
 	const struct profile *p;
@@ -87,13 +94,17 @@ static void fact(struct line *l, enum line_style style, const char *text)
 static void print_run(struct text *t)
 {
 	struct line *l = &t->line;
-	time_t start = t->p->start_real_ns / 1000000000;
+	time_t start = t->p->start_real_ns / NS_PER_SECOND;
 	struct tm tm = {};
 	char when[64] = "", buf[32];
 
 	gmtime_r(&start, &tm);
 	strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm);
-	line_printf(l, LINE_DIM, "%s from %s on ", duration(buf, t->p->duration_ns), when);
+	if (t->p->duration_ns < NS_PER_SECOND)
+		duration(buf, t->p->duration_ns);
+	else
+		snprintf(buf, sizeof(buf), "%.1f s", (double)t->p->duration_ns / NS_PER_SECOND);
+	line_printf(l, LINE_DIM, "%s from %s on ", buf, when);
 	line_text(l, LINE_DIM, string(t, t->p->hostname));
 	line_text(l, LINE_DIM, ", kernel ");
 	line_text(l, LINE_DIM, string(t, t->p->kernel_release));

@@ -24,9 +24,13 @@ enum {
 	NAME_ALIGN_MAX = 64,
 	INDENT = 2,
 	GAP = 2,
-	NARROW = 100, /* columns below which place and state share one */
+	RUN_MAX = 120, /* columns of a folded run where nothing else limits it */
+	NARROW = 100,  /* columns below which place and state share one */
 	NARROW_TAIL = 20,
+	STATE_MIN = 16,
 };
+
+#define CUT_KERNEL "... > " /* stands for the kernel frames before the last one */
 
 struct view_line {
 	uint32_t first; /* node; the line stands for the run first..node, mostly one */
@@ -99,24 +103,44 @@ static bool negligible(const struct view *v, uint64_t ns)
 	return ns < node_at(v, v->root)->total_ns / 1000 * HIDE_BELOW_PERMILLE;
 }
 
-/* The last node of the run without own time that starts here; the node itself when it is short. */
-static uint32_t end_of_run(const struct view *v, uint32_t node)
+static bool is_kernel(const struct view *v, uint32_t node)
 {
-	uint32_t end = node, c, n = 0;
+	return v->p->frames.at[node_at(v, node)->frame].flags & PROFILE_FRAME_KERNEL;
+}
+
+/* The node has nothing to say but that it calls the one chosen child. */
+static bool only_calls(const struct view *v, uint32_t node, uint32_t child)
+{
+	const struct tree_node *t = node_at(v, node);
+
+	return child && negligible(v, t->self_ns) &&
+	       negligible(v, t->total_ns - node_at(v, child)->total_ns);
+}
+
+/*
+ * The line that starts at the node. A run of user frames that only call each other is one line when
+ * it is long; it ends where the kernel begins. A run of kernel frames is one line with its last one,
+ * which is what is interesting.
+ */
+static struct view_line line_from(const struct view *v, uint32_t node, unsigned int depth)
+{
+	struct view_line line = {node, node, depth};
+	bool kernel = is_kernel(v, node);
+	uint32_t n = 0, next = only_child(v, node), last = node;
 
 	if (node == v->root)
-		return node;
-	for (c = node; c; c = only_child(v, c)) {
-		const struct tree_node *t = node_at(v, c);
-		uint32_t next = only_child(v, c);
-
-		if (!next || !negligible(v, t->self_ns) ||
-		    !negligible(v, t->total_ns - node_at(v, next)->total_ns))
-			break;
-		end = c;
+		return line;
+	for (uint32_t c = node; only_calls(v, c, next); c = next, next = only_child(v, c)) {
 		n++;
+		last = c;
+		if (is_kernel(v, next) != kernel)
+			break;
+		if (kernel)
+			last = next;
 	}
-	return n >= FOLD_MIN ? end : node;
+	if (kernel ? n > 0 : n >= FOLD_MIN)
+		line.node = last;
+	return line;
 }
 
 /* Pushes the chosen children of the node so that the first one is popped first. */
@@ -145,7 +169,7 @@ static int fill_lines(struct view *v)
 
 	v->lines.n = v->todo.n = 0;
 	for (;;) {
-		next.node = end_of_run(v, next.first);
+		next = line_from(v, next.first, next.depth);
 		r = vec_push(&v->lines, next);
 		if (!r)
 			r = push_children(v, next.node, next.depth + 1);
@@ -283,53 +307,61 @@ static const char *short_label(const struct part *part)
 }
 
 /*
- * What the node's own time went into: the state that holds nearly all of it, or the first two.
- * Returns the style of the first one.
+ * What the node's own time went into: the state that holds nearly all of it, or the first two, or
+ * only the first when two do not fit into max columns. Returns the style of the first one.
  */
-static enum line_style state_of(const struct view *v, const struct view_line *vl, char *buf,
-				size_t n)
+static enum line_style state_of(const struct view *v, const struct view_line *vl, unsigned int max,
+				char *buf, size_t n)
 {
 	const struct tree_node *t = node_at(v, vl->node);
 	struct part parts[PARTS_MAX];
 	size_t n_parts = negligible(v, t->self_ns) ? 0 : parts_of(t, parts);
+	int used = 0;
 
 	buf[0] = 0;
 	if (!n_parts)
-		return LINE_YELLOW;
-	if (parts[0].ns >= t->self_ns / 20 * 19)
+		return LINE_PLAIN;
+	if (parts[0].ns < t->self_ns / 20 * 19)
+		used = snprintf(buf, n, "%s %.1f, %s %.1f", short_label(&parts[0]),
+				parts[0].ns / 1e6, short_label(&parts[1]), parts[1].ns / 1e6);
+	if (used > (int)max)
+		snprintf(buf, n, "%s %.1f", short_label(&parts[0]), parts[0].ns / 1e6);
+	else if (!used)
 		snprintf(buf, n, "%s", parts[0].label);
-	else
-		snprintf(buf, n, "%s %.1f, %s %.1f", short_label(&parts[0]), parts[0].ns / 1e6,
-			 short_label(&parts[1]), parts[1].ns / 1e6);
 	return parts[0].label[0] == 'b'   ? LINE_RED
 	       : parts[0].label[0] == 'r' ? LINE_YELLOW
 					  : LINE_GREEN;
 }
 
-/* The name, or the names of a folded run: "a > b > c", "a > b > ... > z" when there is no room. */
+static bool is_user_run(const struct view *v, const struct view_line *vl)
+{
+	return vl->first != vl->node && !is_kernel(v, vl->first);
+}
+
+/* A folded run of user frames: "a (a.c:7) > b > c", "a > b > ... > z" when there is no room. */
 static void print_run(struct view *v, const struct view_line *vl)
 {
-	unsigned int room = line_room(v->line), need = 0;
+	struct line *l = v->line;
+	unsigned int room = line_room(l) < RUN_MAX ? line_room(l) : RUN_MAX, end = l->used + room;
+	unsigned int need = escape_width(name_of(v, vl->node), room) + strlen(" > ... > ");
 	bool skipped = false;
+	char where[512];
 
-	if (vl->first == vl->node) {
-		line_text(v->line, LINE_PLAIN, name_of(v, vl->node));
-		return;
-	}
-	need = escape_width(name_of(v, vl->node), room) + strlen(" > ... > ");
 	for (uint32_t n = vl->first; n != vl->node; n = only_child(v, n)) {
 		unsigned int w = escape_width(name_of(v, n), room);
 
-		if (n != vl->first && (skipped || w + 3 + need > line_room(v->line))) {
+		if (n != vl->first && (skipped || l->used + w + 3 + need > end)) {
 			skipped = true;
 			continue;
 		}
-		line_printf(v->line, LINE_PLAIN, "%s", name_of(v, n));
-		line_text(v->line, LINE_DIM, " > ");
+		line_text(l, LINE_PLAIN, name_of(v, n));
+		if (n == vl->first && v->p->frames.at[frame_of(v, n)].line)
+			line_printf(l, LINE_DIM, " (%s)", where_of(v, n, where, sizeof(where)));
+		line_text(l, LINE_DIM, " > ");
 	}
 	if (skipped)
-		line_text(v->line, LINE_DIM, "... > ");
-	line_text(v->line, LINE_PLAIN, name_of(v, vl->node));
+		line_text(l, LINE_DIM, "... > ");
+	line_text(l, LINE_PLAIN, name_of(v, vl->node));
 }
 
 static void print_tail(struct view *v, const struct view_line *vl)
@@ -339,7 +371,7 @@ static void print_tail(struct view *v, const struct view_line *vl)
 
 	line_cell(v->line, LINE_DIM, where_of(v, vl->node, buf, sizeof(buf)), v->where_width);
 	line_pad(v->line, GAP);
-	style = state_of(v, vl, buf, sizeof(buf));
+	style = state_of(v, vl, line_room(v->line), buf, sizeof(buf));
 	line_text(v->line, style, buf);
 }
 
@@ -348,7 +380,7 @@ static void print_narrow_tail(struct view *v, const struct view_line *vl)
 {
 	char where_buf[512], state[512];
 	const char *where = where_of(v, vl->node, where_buf, sizeof(where_buf));
-	enum line_style style = state_of(v, vl, state, sizeof(state));
+	enum line_style style = state_of(v, vl, line_room(v->line), state, sizeof(state));
 	unsigned int both =
 		escape_width(where, LINE_UNLIMITED) + 1 + escape_width(state, LINE_UNLIMITED);
 
@@ -373,11 +405,13 @@ static void print_view_line(struct view *v, const struct view_line *vl)
 	snprintf(buf, sizeof(buf), "%" PRIu64, t->count);
 	line_right(l, LINE_DIM, buf, 7);
 	line_pad(l, 2 + (indent < max_indent ? indent : max_indent));
-	if (vl->first != vl->node) {
+	if (is_user_run(v, vl)) {
 		print_run(v, vl);
 		line_end(l);
 		return;
 	}
+	if (vl->first != vl->node)
+		line_text(l, LINE_DIM, CUT_KERNEL);
 	line_cell(l, LINE_PLAIN, name_of(v, vl->node),
 		  NUMBERS_WIDTH + v->name_width > l->used ? NUMBERS_WIDTH + v->name_width - l->used
 							  : NAME_MIN);
@@ -406,11 +440,12 @@ static void fill_widths(struct view *v)
 	for (size_t i = 0; i < v->lines.n; i++) {
 		const struct view_line *vl = &v->lines.at[i];
 
-		if (vl->first != vl->node)
+		if (is_user_run(v, vl))
 			continue;
-		widen(&name, name_of(v, vl->node), vl->depth * INDENT);
+		widen(&name, name_of(v, vl->node),
+		      vl->depth * INDENT + (vl->first != vl->node ? strlen(CUT_KERNEL) : 0));
 		widen(&where, where_of(v, vl->node, buf, sizeof(buf)), 0);
-		state_of(v, vl, buf, sizeof(buf));
+		state_of(v, vl, LINE_UNLIMITED, buf, sizeof(buf));
 		widen(&state, buf, 0);
 	}
 	if (v->line->limit == LINE_UNLIMITED) {
@@ -425,7 +460,7 @@ static void fill_widths(struct view *v)
 		where = 0;
 		state = state < NARROW_TAIL ? state : NARROW_TAIL;
 	} else if (name + where + state > rest) {
-		state = state > rest / 3 ? rest / 3 : state;
+		state = state > STATE_MIN ? STATE_MIN : state;
 		where = where > rest / 4 ? rest / 4 : where;
 	}
 	if (name + where + state > rest)

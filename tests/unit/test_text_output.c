@@ -82,8 +82,38 @@ static void long_chains_are_folded(void **state)
 	char *text = write_text(sample_profile_deep(1024), &o);
 
 	assert_int_equal(tree_lines(text), 3);
-	assert_non_null(strstr(text, "level_1 > level_2 > "));
+	assert_non_null(strstr(text, "level_1 (deep.c:2) > level_2 > "));
 	assert_non_null(strstr(text, " > ... > level_1022\n"));
+	free(text);
+}
+
+/* Of the way through the kernel only the end is shown, and the run of user frames stops before it. */
+static void kernel_frames_are_cut_to_the_last(void **state)
+{
+	const struct export_options o = {.columns = 100};
+	struct profile *p = sample_profile_bare();
+	uint32_t ep = sample_endpoint(p, "handle", 1, 1), stack = 0;
+	uint32_t exe = sample_module(p, "/bin/x", 1, 0x1000);
+	uint32_t kernel = sample_module(p, "[kernel]", 0, 0);
+	const uint32_t run[] = {
+		sample_location(p, kernel, "futex_do_wait", "", 0, PROFILE_FRAME_KERNEL),
+		sample_location(p, kernel, "do_futex", "", 0, PROFILE_FRAME_KERNEL),
+		sample_location(p, kernel, "do_syscall_64", "", 0, PROFILE_FRAME_KERNEL),
+		sample_location(p, exe, "futex_wait", "", 0, 0),
+		sample_location(p, exe, "lock", "", 0, 0),
+		sample_location(p, exe, "save", "x.c", 7, 0),
+		sample_location(p, exe, "handle", "x.c", 3, 0),
+	};
+	char *text;
+
+	assert_int_equal(profile_add_stack(p, run, 7, STACK_STOP_ENDPOINT, &stack), 0);
+	sample_span(p, ep, "handle", 1, 2000);
+	sample_wall(p, stack, SAMPLE_BLOCKED, 202, 250000);
+	text = write_text(p, &o);
+	assert_int_equal(tree_lines(text), 3);
+	assert_non_null(strstr(text, "    save (x.c:7) > lock > futex_wait\n"));
+	assert_non_null(strstr(text, "      ... > futex_do_wait  [kernel]  blocked: lock\n"));
+	assert_null(strstr(text, "do_syscall_64"));
 	free(text);
 }
 
@@ -132,6 +162,7 @@ int main(void)
 		cmocka_unit_test(rows_limit_the_tree),
 		cmocka_unit_test(colours_come_only_when_asked_for),
 		cmocka_unit_test(long_chains_are_folded),
+		cmocka_unit_test(kernel_frames_are_cut_to_the_last),
 		cmocka_unit_test(statistics_are_shown_when_verbose),
 		cmocka_unit_test(completeness_is_not_rounded_up),
 		cmocka_unit_test(slowest_spans_are_as_many_as_asked_for),

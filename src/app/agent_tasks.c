@@ -33,6 +33,26 @@ static void move_watermark(struct agent *a, const char *source, uint32_t instanc
 		store_save_watermark(a->store, key, create_ms, now.real_ms);
 }
 
+/* A local task for a service that no rule can ever make is a slip of the pen. */
+static bool can_be_service(const struct rules *rules, const char *service, struct errmsg *e)
+{
+	char names[256] = "";
+	size_t used = 0;
+
+	for (unsigned int i = 0; i < rules->n_services; i++) {
+		const char *name = rules->services[i].name;
+
+		if (!strcmp(name, service) || strchr(name, '{'))
+			return true;
+		if (used < sizeof(names))
+			used += snprintf(names + used, sizeof(names) - used, "%s%s",
+					 used ? ", " : "", name);
+	}
+	errmsg_set(e, 0, "there is no service '%.64s' in the rules; there are: %s", service,
+		   names[0] ? names : "none");
+	return false;
+}
+
 static enum task_answer on_submit(void *ctx, const struct task *task, uint32_t instance_id,
 				  struct errmsg *e)
 {
@@ -40,6 +60,10 @@ static enum task_answer on_submit(void *ctx, const struct task *task, uint32_t i
 	enum task_answer answer;
 
 	move_watermark(a, task->source, instance_id, task->create_ms);
+	if (!instance_id && !can_be_service(a->rules, task->service, e)) {
+		a->counts.n_tasks_refused++;
+		return TASK_REFUSED;
+	}
 	answer = schedule_submit(a->schedule, task, instance_id, agent_now(), e);
 	a->counts.n_tasks_accepted += answer == TASK_ACCEPTED;
 	a->counts.n_tasks_refused += answer == TASK_REFUSED;

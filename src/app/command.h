@@ -16,6 +16,9 @@ struct command {
 
 int cmd_agent(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_spans(int argc, char **argv);
+int cmd_task(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_presets(int argc, char **argv);

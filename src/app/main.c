@@ -1,26 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c: the command table. */
-#include "app/command.h"
-#include "base/cleanup.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "app/command.h"
+#include "base/cleanup.h"
+
 static const struct command commands[] = {
-	{ "run", "profile the slow calls of running processes and print where their time went",
-	  cmd_run },
-	{ "record", "the same, into a capture file", cmd_record },
-	{ "report", "read a capture file and print or convert it; needs no root", cmd_report },
-	{ "agent", "the daemon: profiles by tasks, for months, beside many processes", cmd_agent },
-	{ "presets", "list and explain the servers that spanprof knows", cmd_presets },
+	{"run", "profile the slow calls of running processes and print where their time went",
+	 cmd_run},
+	{"record", "the same, into a capture file", cmd_record},
+	{"report", "read a capture file and print or convert it; needs no root", cmd_report},
+	{"agent", "the daemon: profiles by tasks, for months, beside many processes", cmd_agent},
+	{"task", "create, list, show, log and cancel tasks of a running agent", cmd_task},
+	{"spans", "list the finished spans of an agent", cmd_spans},
+	{"top", "show what an agent is doing", cmd_top},
+	{"presets", "list and explain the servers that spanprof knows", cmd_presets},
 };
 
 static void print_help(FILE *out)
 {
-	fprintf(out, "usage: spanprof COMMAND [OPTIONS]\n\n"
-		     "Finds out where the time of one slow request went, in any native Linux program,\n"
-		     "from outside the process.\n\n"
-		     "commands:\n");
+	fprintf(out,
+		"usage: spanprof COMMAND [OPTIONS]\n\n"
+		"Finds out where the time of one slow request went, in any native Linux program,\n"
+		"from outside the process.\n\n"
+		"commands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
 	fprintf(out, "\n'spanprof COMMAND --help' explains a command and shows examples.\n");

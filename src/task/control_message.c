@@ -276,7 +276,7 @@ static int check_request(const struct control_request *r, struct errmsg *e)
 			strcpy(probe.id, "new");
 		return task_check(&probe, TASK_LIMITS_LOCAL, e);
 	}
-	if ((ONE_TASK & 1u << r->command) && !r->id[0])
+	if ((ONE_TASK & 1u << r->command) && r->command != CONTROL_TASK_LOG && !r->id[0])
 		return errmsg_set(e, -EINVAL, "'id' is missing: which task?");
 	return 0;
 }

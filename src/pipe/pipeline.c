@@ -10,6 +10,7 @@
 #include "pipe/account.h"
 #include "pipe/assemble.h"
 #include "pipe/spaces.h"
+#include "pipe/stack_builder.h"
 #include "pipe/stacks.h"
 
 enum { NAME_MAX_BYTES = 512 };
@@ -24,7 +25,7 @@ struct pipeline {
 	struct assemble *assemble;
 	struct stacks *stacks;
 	struct account account;
-	VEC(uint32_t) locations;  /* scratch: one stack under construction */
+	struct stack_builder builder;
 	struct unwind_stack walk; /* scratch: large */
 };
 
@@ -62,6 +63,7 @@ int pipeline_new(struct pipeline **ret, const struct pipeline_options *options)
 		pipeline_free(p);
 		return r;
 	}
+	p->builder.stacks = p->stacks;
 	*ret = p;
 	return 0;
 }
@@ -81,7 +83,7 @@ struct pipeline *pipeline_free(struct pipeline *p)
 	if (p->profile)
 		profile_free(p->profile);
 	account_deinit(&p->account);
-	vec_free(&p->locations);
+	stack_builder_deinit(&p->builder);
 	free(p);
 	return NULL;
 }
@@ -163,39 +165,6 @@ void pipeline_process_gone(struct pipeline *p, uint32_t tgid)
 		spaces_drop(p->spaces, tgid);
 }
 
-static int push_location(struct pipeline *p, const struct raw_location *l)
-{
-	uint32_t idx;
-	int r = stacks_add_location(p->stacks, l, &idx);
-
-	return r ? r : vec_push(&p->locations, idx);
-}
-
-static int push_synthetic(struct pipeline *p, const char *text)
-{
-	return push_location(p, &(struct raw_location){.kind = RAW_SYNTHETIC, .text = text});
-}
-
-static int push_user_pc(struct pipeline *p, struct space *space, uint32_t tgid, uint64_t pc,
-			unsigned int unwind_flags)
-{
-	struct raw_location l = {
-		.kind = RAW_ANONYMOUS,
-		.return_address = !(unwind_flags & UNWIND_F_EXACT),
-		.flags = (unwind_flags & UNWIND_F_FP ? PROFILE_LOCATION_FP : 0) |
-			 (unwind_flags & UNWIND_F_SIGNAL ? PROFILE_LOCATION_SIGNAL : 0),
-		.pid = tgid,
-		.address = pc,
-		.pc = pc,
-	};
-
-	if (space && space_resolve(space, pc, &l.module, &l.address)) {
-		l.kind = RAW_MODULE;
-		l.pid = 0;
-	}
-	return push_location(p, &l);
-}
-
 /* Begin and end are calls of their own: the begin function has returned, its caller is the root. */
 static bool has_end_function(const struct pipeline *p, const struct open_span *s)
 {
@@ -209,43 +178,10 @@ static int push_endpoint_frame(struct pipeline *p, const struct open_span *s)
 	struct space *space = pipeline_space(p, b->h.tgid, b->as_id);
 
 	if (has_end_function(p, s))
-		return push_synthetic(p, strpool_get(p->profile->strings,
-						     p->profile->endpoints.at[b->ep_id + 1].name));
-	return push_user_pc(p, space, b->h.tgid, b->entry_ip, UNWIND_F_EXACT);
-}
-
-static int push_kernel_frames(struct pipeline *p, const struct event *ev)
-{
-	const struct wire_snapshot *w = ev->snapshot;
-	int r = 0;
-
-	/* The way of the timer interrupt that took the CPU away says nothing about the program. */
-	if (w->flags & WIRE_SNAP_F_PREEMPTED && w->syscall_nr < 0)
-		return 0;
-	for (size_t i = 0; i < ev->snapshot->kernel_frames && !r; i++)
-		r = push_location(p, &(struct raw_location){.kind = RAW_KERNEL,
-							    .address = ev->kernel[i],
-							    .pc = ev->kernel[i]});
-	return r;
-}
-
-static const char *incomplete_text(enum stack_stop stop)
-{
-	static const char *const texts[] = {
-		[STACK_STOP_NO_WINDOW] = "[incomplete: stack not readable]",
-		[STACK_STOP_FOREIGN] = "[incomplete: on another stack]",
-		[STACK_STOP_TRUNCATED] = "[incomplete: window limit]",
-		[STACK_STOP_NO_MODULE] = "[incomplete: unknown code]",
-		[STACK_STOP_NO_CFI] = "[incomplete: no unwind information]",
-		[STACK_STOP_BAD_CFI] = "[incomplete: bad unwind information]",
-		[STACK_STOP_RANGE] = "[incomplete: outside the window]",
-		[STACK_STOP_DEPTH] = "[incomplete: too deep]",
-		[STACK_STOP_PAST] = "[incomplete: endpoint's frame not met]",
-	};
-
-	if (stop < ARRAY_SIZE(texts) && texts[stop])
-		return texts[stop];
-	return "[incomplete]";
+		return stack_builder_text(&p->builder,
+					  strpool_get(p->profile->strings,
+						      p->profile->endpoints.at[b->ep_id + 1].name));
+	return stack_builder_pc(&p->builder, space, b->h.tgid, b->entry_ip, UNWIND_F_EXACT);
 }
 
 /* The frames that belong to span number i of the snapshot, whether or not its own was reached. */
@@ -268,11 +204,10 @@ static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
 	struct space *space = pipeline_space(p, w->h.tgid, w->as_id);
 	size_t n = frames_of_span(&p->walk, &w->spans[i], i);
 	enum stack_stop stop = p->walk.span_depth[i] ? STACK_STOP_ENDPOINT : p->walk.stop;
-	int r;
-
 	bool by_end = has_end_function(p, s);
 	/* Between the return and the leave probe: the endpoint is all that is left of the stack. */
 	bool returned = !by_end && p->walk.returned & 1U << i;
+	int r;
 
 	if (!p->walk.span_depth[i] && stop == STACK_STOP_ENDPOINT)
 		stop = STACK_STOP_PAST;
@@ -285,17 +220,17 @@ static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
 		stop = STACK_STOP_ENDPOINT;
 		n = p->walk.n;
 	}
-	p->locations.n = 0;
-	r = push_kernel_frames(p, ev);
+	stack_builder_begin(&p->builder);
+	r = stack_builder_kernel(&p->builder, ev);
 	for (size_t f = 0; f < n && !r; f++)
-		r = push_user_pc(p, space, w->h.tgid, p->walk.frames[f].pc,
-				 p->walk.frames[f].flags);
+		r = stack_builder_pc(&p->builder, space, w->h.tgid, p->walk.frames[f].pc,
+				     p->walk.frames[f].flags);
 	if (!r && stop != STACK_STOP_ENDPOINT)
-		r = push_synthetic(p, incomplete_text(stop));
+		r = stack_builder_text(&p->builder, stack_builder_incomplete(stop));
 	if (!r && (by_end || returned || stop != STACK_STOP_ENDPOINT))
 		r = push_endpoint_frame(p, s);
 	if (!r)
-		r = stacks_add(p->stacks, p->locations.at, p->locations.n, stop, ret);
+		r = stack_builder_finish(&p->builder, stop, ret);
 	return r;
 }
 
@@ -427,12 +362,12 @@ static int synthetic_stack(struct pipeline *p, const struct open_span *s, const 
 {
 	int r;
 
-	p->locations.n = 0;
-	r = push_synthetic(p, text);
+	stack_builder_begin(&p->builder);
+	r = stack_builder_text(&p->builder, text);
 	if (!r)
 		r = push_endpoint_frame(p, s);
 	if (!r)
-		r = stacks_add(p->stacks, p->locations.at, p->locations.n, STACK_STOP_NONE, ret);
+		r = stack_builder_finish(&p->builder, STACK_STOP_NONE, ret);
 	return r;
 }
 

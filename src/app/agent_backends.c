@@ -4,9 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "net/skywalking.h"
+
 int agent_backend_new(const struct backend_config *config, struct task_source **ret_source,
 		      struct span_sink **ret_sink, struct errmsg *e)
 {
+	if (strcmp(config->kind, "skywalking") == 0)
+		return skywalking_new(config, ret_source, ret_sink, e);
 	return errmsg_set(e, -ENOTSUP,
 			  "backend '%s' is of kind '%s', which this build does not have",
 			  config->name, config->kind);

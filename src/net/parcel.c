@@ -33,7 +33,7 @@ static int append(struct bytes *to, const void *data, size_t n)
 {
 	int r = vec_reserve(to, to->n + n);
 
-	if (r)
+	if (r || !n)
 		return r;
 	memcpy(to->at + to->n, data, n);
 	to->n += n;
@@ -47,11 +47,11 @@ static int append_number(struct bytes *to, size_t v)
 	return append(to, &v32, sizeof(v32));
 }
 
-static uint32_t number_at(const uint8_t *at, uint32_t idx)
+static uint32_t number_at(const uint8_t *at, size_t idx)
 {
 	uint32_t v;
 
-	memcpy(&v, at + (size_t)idx * sizeof(v), sizeof(v));
+	memcpy(&v, at + idx * sizeof(v), sizeof(v));
 	return v;
 }
 
@@ -92,32 +92,38 @@ static int pack_text(const char *text, size_t max_units, struct bytes *to, uint3
 	return append(to, clean, *ret_bytes);
 }
 
-int pack_parcel(const struct profile *p, uint32_t span, const struct snapshots *s,
-		const struct segment_info *info, const char *task_id, size_t max_bytes,
-		void **ret_data, size_t *ret_bytes)
+/* All behind the head, whose numbers are filled in. */
+static int pack_parts(const struct parcel_input *in, struct parcel_head *head, struct bytes *b)
+{
+	size_t before;
+	int r;
+
+	r = pack_text(in->task_id, TASK_ID_MAX, b, &head->task_bytes);
+	if (!r)
+		r = pack_text(in->info->segment_id, LABEL_ID_MAX, b, &head->id_bytes);
+	if (r)
+		return r;
+	before = b->n;
+	r = encode_segment(in->profile, in->span, in->snapshots, in->info, b);
+	head->segment_bytes = (uint32_t)(b->n - before);
+	if (!r)
+		r = pack_stacks(in->snapshots, in->max_bytes, b, &head->stacks_bytes);
+	if (!r)
+		r = pack_snapshots(in->snapshots, b);
+	return r || b->n <= in->max_bytes ? r : -EFBIG;
+}
+
+int pack_parcel(const struct parcel_input *in, void **ret_data, size_t *ret_bytes)
 {
 	struct parcel_head head = {.magic = PARCEL_MAGIC,
-				   .n_stacks = (uint32_t)s->paths.n,
-				   .n_snapshots = (uint32_t)s->list.n,
-				   .start_ms = s->start_ms};
+				   .n_stacks = (uint32_t)in->snapshots->paths.n,
+				   .n_snapshots = (uint32_t)in->snapshots->list.n,
+				   .start_ms = in->snapshots->start_ms};
 	CLEANUP(bytes_deinit) struct bytes b = {};
-	size_t before;
 	int r = append(&b, &head, sizeof(head));
 
 	if (!r)
-		r = pack_text(task_id, TASK_ID_MAX, &b, &head.task_bytes);
-	if (!r)
-		r = pack_text(info->segment_id, LABEL_ID_MAX, &b, &head.id_bytes);
-	before = b.n;
-	if (!r)
-		r = encode_segment(p, span, s, info, &b);
-	head.segment_bytes = (uint32_t)(b.n - before);
-	if (!r)
-		r = pack_stacks(s, max_bytes, &b, &head.stacks_bytes);
-	if (!r)
-		r = pack_snapshots(s, &b);
-	if (!r && b.n > max_bytes)
-		r = -EFBIG;
+		r = pack_parts(in, &head, &b);
 	if (r)
 		return r;
 	memcpy(b.at, &head, sizeof(head));
@@ -154,7 +160,7 @@ static bool check_numbers(const struct parcel *p, uint32_t stacks_bytes)
 		if (number_at(p->stack_offs, i) > number_at(p->stack_offs, i + 1))
 			return false;
 	for (uint32_t i = 0; i < p->n_snapshots; i++)
-		if (number_at(p->snapshots, 2 * i + 1) >= p->n_stacks)
+		if (number_at(p->snapshots, 2 * (size_t)i + 1) >= p->n_stacks)
 			return false;
 	return true;
 }
@@ -179,9 +185,9 @@ enum parcel_result decode_parcel(const void *data, size_t bytes, struct parcel *
 	task = take(&at, &bytes, head.task_bytes);
 	id = take(&at, &bytes, head.id_bytes);
 	p.segment = take(&at, &bytes, head.segment_bytes);
-	p.stack_offs = take(&at, &bytes, (head.n_stacks + 1) * sizeof(uint32_t));
+	p.stack_offs = take(&at, &bytes, ((size_t)head.n_stacks + 1) * sizeof(uint32_t));
 	p.stacks = take(&at, &bytes, head.stacks_bytes);
-	p.snapshots = take(&at, &bytes, head.n_snapshots * 2 * sizeof(uint32_t));
+	p.snapshots = take(&at, &bytes, (size_t)head.n_snapshots * 2 * sizeof(uint32_t));
 	if (!is_text(task, head.task_bytes) || !is_text(id, head.id_bytes) || !p.segment ||
 	    !p.stack_offs || !p.stacks || !p.snapshots || bytes)
 		return PARCEL_E_FORM;
@@ -199,12 +205,12 @@ enum parcel_result decode_parcel(const void *data, size_t bytes, struct parcel *
 
 int encode_parcel_snapshot(const struct parcel *p, uint32_t i, struct bytes *to)
 {
-	uint32_t stack = number_at(p->snapshots, 2 * i + 1);
+	uint32_t stack = number_at(p->snapshots, 2 * (size_t)i + 1);
 	uint32_t from = number_at(p->stack_offs, stack), end = number_at(p->stack_offs, stack + 1);
 	const struct snapshot_head head = {
 		.task_id = p->task_id,
 		.segment_id = p->segment_id,
-		.time_ms = p->start_ms + number_at(p->snapshots, 2 * i),
+		.time_ms = p->start_ms + number_at(p->snapshots, 2 * (size_t)i),
 		.sequence = (int32_t)i,
 	};
 

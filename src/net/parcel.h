@@ -14,13 +14,18 @@
 #include "net/messages.h"
 #include "net/snapshots.h"
 
-/*
- * Packs a span; ret_data: malloc. Ids come from info and task_id. 0, -ENOMEM, or -EFBIG when it
- * would be larger than max_bytes.
- */
-int pack_parcel(const struct profile *p, uint32_t span, const struct snapshots *s,
-		const struct segment_info *info, const char *task_id, size_t max_bytes,
-		void **ret_data, size_t *ret_bytes);
+/* What a parcel is made of; all borrowed. */
+struct parcel_input {
+	const struct profile *profile;
+	uint32_t span; /* index into its spans */
+	const struct snapshots *snapshots;
+	const struct segment_info *info;
+	const char *task_id;
+	size_t max_bytes;
+};
+
+/* Packs a span; ret_data: malloc. 0, -ENOMEM, or -EFBIG when it would be larger than max_bytes. */
+int pack_parcel(const struct parcel_input *in, void **ret_data, size_t *ret_bytes);
 
 /* A view; valid as long as the bytes are. */
 struct parcel {

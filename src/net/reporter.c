@@ -134,6 +134,13 @@ static int pack_span(struct reporter *r, const struct sink_span *s, void **ret_d
 	struct snapshots_options o = {.period_ns = s->task->period_ns};
 	struct segment_info info;
 	struct texts texts;
+	struct parcel_input in = {
+		.profile = s->profile,
+		.span = s->span,
+		.info = &info,
+		.task_id = s->task->id,
+		.max_bytes = r->parcel_bytes_max,
+	};
 	int error;
 
 	fill_info(r, s, &texts, &info);
@@ -143,8 +150,8 @@ static int pack_span(struct reporter *r, const struct sink_span *s, void **ret_d
 		error = snapshots_of_span(s->profile, s->span, &o, &snapshots);
 		if (error)
 			return error;
-		error = pack_parcel(s->profile, s->span, &snapshots, &info, s->task->id,
-				    r->parcel_bytes_max, ret_data, ret_bytes);
+		in.snapshots = &snapshots;
+		error = pack_parcel(&in, ret_data, ret_bytes);
 		o.max_snapshots = (uint32_t)snapshots.list.n / 2;
 	} while (error == -EFBIG && o.max_snapshots >= SNAPSHOTS_MIN);
 	return error;

@@ -104,7 +104,7 @@ int spoolfile_open(struct spoolfile **ret, const char *path, uint64_t max_bytes,
 	AUTO_CLOSE int fd = -1;
 	int r;
 
-	if (max_bytes < 4 * SPOOLFILE_BLOCK)
+	if (max_bytes < 4ULL * SPOOLFILE_BLOCK)
 		return errmsg_set(e, -EINVAL, "the spool \"%s\" is too small: at least 2048 bytes",
 				  path);
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -43,7 +43,8 @@ static int pack(size_t max_bytes, void **ret_data, size_t *ret_bytes)
 	fill(&s);
 	assert_int_equal(profile_new(&p), 0);
 	assert_int_equal(vec_push(&p->spans, (struct profile_span){.span_id = 1}), 0);
-	r = pack_parcel(p, 1, &s, &info, "task\n1", max_bytes, ret_data, ret_bytes);
+	r = pack_parcel(&(struct parcel_input){p, 1, &s, &info, "task\n1", max_bytes}, ret_data,
+			ret_bytes);
 	profile_free(p);
 	snapshots_deinit(&s);
 	return r;

@@ -434,7 +434,7 @@ static void widen(unsigned int *width, const char *s, unsigned int indent)
 static void fill_widths(struct view *v)
 {
 	unsigned int room = v->line->limit > NUMBERS_WIDTH ? v->line->limit - NUMBERS_WIDTH : 0;
-	unsigned int name = NAME_MIN, where = 0, state = 0, rest;
+	unsigned int name = NAME_MIN, where = 0, state = 0, indent, rest;
 	char buf[512];
 
 	for (size_t i = 0; i < v->lines.n; i++) {
@@ -442,8 +442,10 @@ static void fill_widths(struct view *v)
 
 		if (is_user_run(v, vl))
 			continue;
-		widen(&name, name_of(v, vl->node),
-		      vl->depth * INDENT + (vl->first != vl->node ? strlen(CUT_KERNEL) : 0));
+		indent = vl->depth * INDENT;
+		if (vl->first != vl->node)
+			indent += strlen(CUT_KERNEL);
+		widen(&name, name_of(v, vl->node), indent);
 		widen(&where, where_of(v, vl->node, buf, sizeof(buf)), 0);
 		state_of(v, vl, LINE_UNLIMITED, buf, sizeof(buf));
 		widen(&state, buf, 0);

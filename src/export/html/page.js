@@ -40,7 +40,7 @@ function duration(ns) {
 		return ns + " ns";
 	if (ns < 1e6)
 		return (ns / 1e3).toFixed(1) + " us";
-	return ns < 1e10 ? (ns / 1e6).toFixed(1) + " ms" : (ns / 1e9).toFixed(2) + " s";
+	return ns < 1e9 ? (ns / 1e6).toFixed(1) + " ms" : (ns / 1e9).toFixed(2) + " s";
 }
 
 function stateOf(sample) {
@@ -564,7 +564,7 @@ function fillHead() {
 		const box = byId("losses");
 
 		box.hidden = false;
-		box.querySelector("summary").textContent = `${losses.length} kinds of losses`;
+		box.querySelector("summary").textContent = `${losses.length} kind${losses.length === 1 ? "" : "s"} of losses`;
 		box.querySelector("tbody").append(...losses.map(([name, n]) => {
 			const row = element("tr");
 

@@ -15,6 +15,8 @@
 
 enum { SLOT_NONE = UINT32_MAX };
 
+#define RING_BYTES (2UL << 20) /* resident twice over for as long as the daemon runs */
+
 #define BUSY_INTERVAL_NS 50000000ULL   /* between two looks while something runs */
 #define IDLE_INTERVAL_NS 1000000000ULL /* and while nothing does */
 #define RENEW_EVERY_NS   60000000000ULL
@@ -96,6 +98,7 @@ static int make_engine(struct profiler *p, struct errmsg *e)
 	const struct engine_options options = {
 		.probes = {.preset_callers = true},
 		.pipeline = {.symbols = {.lines = true}, .on_span = on_span, .ctx = p},
+		.ring_bytes = RING_BYTES,
 		.kernel_stacks = true,
 		.follow_forks = true,
 		.on_event = on_event,

@@ -5,15 +5,19 @@
 
 #include "app/command.h"
 #include "app/output.h"
+#include "app/store_report.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "pipe/replay.h"
 
 static const char help[] =
 	"usage: spanprof report FILE [OPTIONS]\n"
+	"       spanprof report --store FILE [--span ID]... [--task ID] [OPTIONS]\n"
 	"\n"
 	"Reads a capture file of 'spanprof record' and prints or converts it. Needs no root, but the\n"
 	"programs and libraries that were profiled (and their debug files), or a copy of them.\n"
+	"With --store, reads spans that an agent has kept; the agent may be running.\n"
 	"\n"
 	"options:\n"
 	"  -o, --output FILE      write a file; its name says the format (.folded .pb.gz .json .html)\n"
@@ -22,25 +26,54 @@ static const char help[] =
 	"      --debug-dirs DIRS  where separate debug files are (default /usr/lib/debug)\n"
 	"      --debuginfod       ask debuginfod servers for debug files, for at most 10 s\n"
 	"      --no-lines         no file names, line numbers and inlined functions\n"
+	"      --store FILE       the store of an agent: its newest 1000 spans\n"
+	"      --span ID          of those, this one; may be given up to 64 times\n"
+	"      --task ID          of those, the spans of this task\n"
 	"  -q, --quiet            no text on standard output\n"
 	"  -v, --verbose          all counters\n"
 	"\n"
-	"example:\n"
-	"  spanprof report slow.capture --format folded > slow.folded\n";
+	"examples:\n"
+	"  spanprof report slow.capture --format folded > slow.folded\n"
+	"  spanprof report --store /var/lib/spanprof/agent.db --span 42\n";
 
 static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'}, {"format", required_argument, NULL, 'f'},
-	{"root", required_argument, NULL, 'R'},   {"debug-dirs", required_argument, NULL, 'D'},
-	{"debuginfod", no_argument, NULL, 'I'},   {"no-lines", no_argument, NULL, 'L'},
-	{"quiet", no_argument, NULL, 'q'},        {"verbose", no_argument, NULL, 'v'},
-	{"help", no_argument, NULL, 'h'},         {},
+	{"output", required_argument, NULL, 'o'},
+	{"format", required_argument, NULL, 'f'},
+	{"root", required_argument, NULL, 'R'},
+	{"debug-dirs", required_argument, NULL, 'D'},
+	{"debuginfod", no_argument, NULL, 'I'},
+	{"no-lines", no_argument, NULL, 'L'},
+	{"store", required_argument, NULL, 'S'},
+	{"span", required_argument, NULL, 's'},
+	{"task", required_argument, NULL, 't'},
+	{"quiet", no_argument, NULL, 'q'},
+	{"verbose", no_argument, NULL, 'v'},
+	{"help", no_argument, NULL, 'h'},
+	{},
 };
 
 struct report_options {
 	struct run_options output; /* outputs and what the text shows; the rest is unused */
 	const char *root;
 	const char *file;
+	struct store_report stored; /* store NULL: a capture file is read */
 };
+
+static int add_span(struct report_options *o, const char *text)
+{
+	uint64_t span;
+
+	if (parse_u64(text, INT64_MAX, &span)) {
+		log_error("report: --span '%s' is not a number; 'spanprof spans' shows them", text);
+		return EXIT_USAGE;
+	}
+	if (o->stored.n_spans >= ARRAY_SIZE(o->stored.spans)) {
+		log_error("report: --span may be given %zu times", ARRAY_SIZE(o->stored.spans));
+		return EXIT_USAGE;
+	}
+	o->stored.spans[o->stored.n_spans++] = span;
+	return 0;
+}
 
 static int parse_one(struct report_options *o, int option)
 {
@@ -63,6 +96,14 @@ static int parse_one(struct report_options *o, int option)
 		return 0;
 	case 'L':
 		o->output.no_lines = true;
+		return 0;
+	case 'S':
+		o->stored.store = optarg;
+		return 0;
+	case 's':
+		return add_span(o, optarg);
+	case 't':
+		o->stored.task_id = optarg;
 		return 0;
 	case 'q':
 		o->output.quiet = true;
@@ -87,12 +128,36 @@ static int parse(struct report_options *o, int argc, char **argv)
 		r = parse_one(o, option);
 	if (r || o->output.help)
 		return r;
-	if (argc - optind != 1) {
+	if ((o->stored.n_spans || o->stored.task_id) && !o->stored.store) {
+		log_error("report: --span and --task need --store FILE, the store of an agent");
+		return EXIT_USAGE;
+	}
+	if (o->stored.store && argc == optind)
+		return run_options_check_outputs(&o->output);
+	if (o->stored.store || argc - optind != 1) {
 		log_error("report: name one capture file; make one with 'spanprof record -o FILE'");
 		return EXIT_USAGE;
 	}
 	o->file = argv[optind];
 	return run_options_check_outputs(&o->output);
+}
+
+static int report_stored(const struct report_options *o)
+{
+	CLEANUP(outputs_deinit) struct outputs files = {};
+	struct profile *p = NULL;
+	struct errmsg e = {};
+	int r = outputs_open(&files, &o->output);
+
+	if (r)
+		return r;
+	if (store_report_load(&o->stored, &p, &e)) {
+		log_error("%s", e.text);
+		return EXIT_FAILED;
+	}
+	r = outputs_write(&files, &o->output, p);
+	profile_free(p);
+	return r;
 }
 
 static int report(const struct report_options *o)
@@ -142,7 +207,7 @@ int cmd_report(int argc, char **argv)
 	if (!r && o.output.help)
 		fputs(help, stdout);
 	else if (!r)
-		r = report(&o);
+		r = o.stored.store ? report_stored(&o) : report(&o);
 	run_options_deinit(&o.output);
 	return r;
 }

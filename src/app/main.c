@@ -15,6 +15,7 @@ static const struct command commands[] = {
 	{"task", "create, list, show, log and cancel tasks of a running agent", cmd_task},
 	{"spans", "list the finished spans of an agent", cmd_spans},
 	{"top", "show what an agent is doing", cmd_top},
+	{"probes", "find and check functions that could be endpoints, count their calls", cmd_probes},
 	{"presets", "list and explain the servers that spanprof knows", cmd_presets},
 };
 

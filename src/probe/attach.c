@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -118,4 +119,43 @@ void probe_detach(struct attachment *a)
 	if (a->perf_fd >= 0)
 		close(a->perf_fd);
 	*a = ATTACHMENT_NONE;
+}
+
+enum { DETACH_THREADS = 48 };
+
+struct slice {
+	struct attachment *at;
+	size_t n;
+	pthread_t thread;
+	bool started;
+};
+
+static void *detach_slice(void *arg)
+{
+	struct slice *s = arg;
+
+	for (size_t i = 0; i < s->n; i++)
+		probe_detach(&s->at[i]);
+	return NULL;
+}
+
+void probe_detach_all(struct attachment *all, size_t n)
+{
+	struct slice slices[DETACH_THREADS] = {0};
+	size_t n_slices = n < DETACH_THREADS ? n : DETACH_THREADS, from = 0;
+
+	for (size_t i = 0; i < n_slices; i++) {
+		size_t to = n * (i + 1) / n_slices;
+
+		slices[i] = (struct slice){.at = all + from, .n = to - from};
+		slices[i].started = n > 1 && pthread_create(&slices[i].thread, NULL, detach_slice,
+							    &slices[i]) == 0;
+		from = to;
+	}
+	for (size_t i = 0; i < n_slices; i++)
+		if (!slices[i].started)
+			detach_slice(&slices[i]);
+	for (size_t i = 0; i < n_slices; i++)
+		if (slices[i].started)
+			pthread_join(slices[i].thread, NULL);
 }

@@ -10,6 +10,7 @@
 #define SPANPROF_PROBE_ATTACH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -48,5 +49,12 @@ struct attachment {
 int probe_attach(const struct attach_source *source, const struct attach_point *at,
 		 struct attachment *ret, struct errmsg *e);
 void probe_detach(struct attachment *a);
+
+/*
+ * Detaches many. The kernel lets each close wait for a grace period (tens of ms), and waits that
+ * run at the same time share it: so the slices of the array are handed to some short-lived threads,
+ * which have ended when this returns.
+ */
+void probe_detach_all(struct attachment *all, size_t n);
 
 #endif

@@ -16,7 +16,7 @@
 #include "probe/rules.h"
 #include "probe/spot.h"
 
-enum { MODULES_MAX = 512, PRESET_CALLERS_MAX = 64 };
+enum { MODULES_MAX = 512, PRESET_CALLERS_MAX = 16 };
 
 struct slot {
 	struct endpoint *ep; /* owned */
@@ -77,6 +77,7 @@ struct probes *probes_free(struct probes *p)
 	if (!p)
 		return NULL;
 	/* Entries first: a call whose leave probe is gone would be counted as unknown. */
+	spots_detach(p->spots.at, p->spots.n, SPOT_ALL);
 	for (size_t i = 0; i < p->spots.n; i++)
 		spot_free(p->spots.at[i]);
 	vec_free(&p->spots);
@@ -415,8 +416,7 @@ void probes_remove_process(struct probes *p, pid_t pid)
 	}
 	for (size_t i = 0; i < p->processes.n; i++)
 		last &= p->processes.at[i].as_id != as_id;
-	for (size_t i = 0; i < p->spots.n; i++)
-		spot_detach(p->spots.at[i], pid);
+	spots_detach(p->spots.at, p->spots.n, pid);
 	if (p->retsites && as_id)
 		retsites_forget(p->retsites, pid, as_id, last);
 }

@@ -42,6 +42,7 @@ struct retsites *retsites_free(struct retsites *t)
 {
 	if (!t)
 		return NULL;
+	spots_detach(t->spots.at, t->spots.n, SPOT_ALL);
 	for (size_t i = 0; i < t->spots.n; i++)
 		spot_free(t->spots.at[i]);
 	vec_free(&t->spots);
@@ -193,8 +194,7 @@ void retsites_forget(struct retsites *t, pid_t pid, uint32_t as_id, bool last)
 {
 	size_t kept = 0;
 
-	for (size_t i = 0; i < t->spots.n; i++)
-		spot_detach(t->spots.at[i], pid);
+	spots_detach(t->spots.at, t->spots.n, pid);
 	for (size_t i = 0; last && i < t->known.n; i++) {
 		struct wire_site_key key = {.ret_addr = t->known.at[i].ret_addr, .as_id = as_id};
 

@@ -74,6 +74,28 @@ void spot_detach(struct spot *s, pid_t pid)
 	}
 }
 
+void spots_detach(struct spot *const *spots, size_t n, pid_t pid)
+{
+	VEC(struct attachment) all = {0};
+
+	for (size_t i = 0; i < n; i++) {
+		struct spot *s = spots[i];
+		size_t kept = 0;
+
+		for (size_t k = 0; k < s->links.n; k++) {
+			struct spot_link link = s->links.at[k];
+
+			if (pid != SPOT_ALL && link.pid != pid)
+				s->links.at[kept++] = link;
+			else if (vec_push(&all, link.attachment) < 0)
+				probe_detach(&link.attachment);
+		}
+		s->links.n = kept;
+	}
+	probe_detach_all(all.at, all.n);
+	vec_free(&all);
+}
+
 /*
  * Leave sites may fire twice for a while, which changes nothing; entries must not, so their narrow
  * links go first.

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probes_check.c: dry-runs a specification: where it would be probed, and ten names it reads. */
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/command.h"
+#include "app/probes_command.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "pipe/engine.h"
+#include "probe/insn.h"
+#include "probe/plan.h"
+
+enum { INSTANCE = 1, NAMES_SHOWN = 10, NAME_BYTES = 512, POLL_MS = 50 };
+enum { DEFAULT_SECONDS = 5 };
+
+struct samples {
+	const struct endpoint *ep;
+	char names[NAMES_SHOWN][NAME_BYTES];
+	size_t n;
+	uint64_t n_seen;
+};
+
+static void print_place(const struct plan_target *t, const char *title)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		const struct plan_place *p = &t->places[i];
+		struct module *m = binary_module(t->function.binary);
+		uint8_t code[16];
+		char text[128];
+		size_t n = module_read_code(m, p->site.vaddr, code, sizeof(code));
+
+		format_insn(code, n, p->site.vaddr, text, sizeof(text));
+		printf("%-10s %s in %s\n", title, t->function.name, module_path(m));
+		printf("%-10s 0x%" PRIx64 " (+0x%x): %s: %s\n", "site", p->site.vaddr, p->site.off,
+		       text, p->site.cheap ? "cheap" : "DEAR, single-stepped");
+		if (p->semaphore_off)
+			printf("%-10s at file offset 0x%" PRIx64 "\n", "semaphore",
+			       p->semaphore_off);
+	}
+}
+
+static void print_registers(const struct wire_endpoint *w)
+{
+	printf("%-10s %u operations at entry, %u at leave\n", "reads", w->n_entry_ops,
+	       w->n_leave_ops);
+}
+
+static int print_plan(struct inspect *i, const struct endpoint *ep)
+{
+	struct plan_options o = {.leave = LEAVE_AUTO, .runtimes = plan_runtimes(&i->input)};
+	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
+	const char *danger = plan_uretprobe_danger(o.runtimes);
+	struct errmsg e = {""};
+	int r = plan ? plan_endpoint(&i->input, ep, &o, plan, &e) : -ENOMEM;
+
+	if (r < 0) {
+		log_error("%s", e.text[0] ? e.text : strerror(-r));
+		return r;
+	}
+	print_place(&plan->entry, "function");
+	if (plan->end.n)
+		print_place(&plan->end, "end");
+	printf("%-10s %s%s%s%s\n", "leave", leave_method_name(plan->leave),
+	       danger ? " (a uretprobe could kill it: " : "", danger ? danger : "",
+	       danger ? ")" : "");
+	print_registers(&plan->wire);
+	if (plan->warning[0])
+		printf("%-10s %s\n", "warning", plan->warning);
+	fflush(stdout);
+	return 0;
+}
+
+static void on_record(void *ctx, const void *record, size_t bytes)
+{
+	struct samples *s = ctx;
+	const struct wire_end *end = record;
+	char name[NAME_BYTES];
+
+	if (bytes < sizeof(*end) || end->h.kind != WIRE_K_SLOW || end->name_bytes > WIRE_NAME_MAX)
+		return;
+	s->n_seen++;
+	endpoint_format_name(s->ep, end->name, end->name_bytes, name, sizeof(name));
+	for (size_t i = 0; i < s->n; i++)
+		if (strcmp(s->names[i], name) == 0)
+			return;
+	if (s->n < NAMES_SHOWN)
+		memcpy(s->names[s->n++], name, sizeof(name));
+}
+
+static int watch(struct engine *engine, const struct samples *s, uint64_t for_ns)
+{
+	uint64_t end_ns = clock_mono_ns() + for_ns;
+	int r = 0;
+
+	while (r >= 0 && s->n < NAMES_SHOWN && clock_mono_ns() < end_ns) {
+		struct pollfd fd = {.fd = engine_fd(engine), .events = POLLIN};
+
+		if (poll(&fd, 1, POLL_MS) < 0 && errno != EINTR)
+			return -errno;
+		r = engine_dispatch(engine, clock_mono_ns());
+	}
+	return r < 0 ? r : 0;
+}
+
+static int sample(struct engine *engine, struct endpoint *take_ep, pid_t pid, struct samples *s,
+		  uint64_t for_ns, struct errmsg *e)
+{
+	/* Every call is "slow", none is profiled: its name comes with its end. */
+	struct wire_gate gate = {.threshold_ns = 0,
+				 .sample_after_ns = UINT64_MAX,
+				 .period_ns = 10000000,
+				 .enabled = 1};
+	uint32_t ep_id;
+	int r = engine_add_endpoint(engine, take_ep, &ep_id);
+
+	if (r < 0) {
+		endpoint_free(take_ep);
+		return r;
+	}
+	s->ep = take_ep;
+	r = engine_set_gate(engine, ep_id, INSTANCE, &gate, e);
+	r = r < 0 ? r : engine_add_process(engine, pid, INSTANCE, e);
+	r = r < 0 ? r : watch(engine, s, for_ns);
+	return r < 0 ? r : engine_finish(engine, clock_mono_ns());
+}
+
+static void print_samples(const struct samples *s, const struct latency *l, uint64_t for_ns)
+{
+	char took[32];
+
+	format_duration(took, sizeof(took), for_ns);
+	printf("%-10s %" PRIu64 " calls in at most %s, %" PRIu64 " with an end seen\n", "calls",
+	       l->n_enter, took, l->n_leave);
+	for (size_t i = 0; i < s->n; i++)
+		printf("%-10s %s\n", i ? "" : "names", s->names[i]);
+	if (s->n == 0)
+		printf("%-10s none: no call with a known end was seen\n", "names");
+}
+
+int probes_check(struct inspect *i, const struct probes_command *c)
+{
+	struct samples s = {0};
+	struct engine_options o = {.probes = {.preset_callers = true,
+					      .report_slow = true,
+					      .debug_dirs = c->debug_dirs},
+				   .pipeline = {.no_symbols = true},
+				   .on_record = on_record,
+				   .ctx = &s};
+	uint64_t for_ns = c->count_ns ? c->count_ns : DEFAULT_SECONDS * 1000000000ULL;
+	struct engine *engine = NULL;
+	struct endpoint *ep = NULL;
+	struct errmsg e = {""};
+	struct latency l = {0};
+	int r = parse_endpoint(c->check, &ep, &e);
+
+	if (r < 0) {
+		log_error("--check: %s", e.text);
+		return EXIT_USAGE;
+	}
+	if (print_plan(i, ep) < 0) {
+		endpoint_free(ep);
+		return EXIT_FAILED;
+	}
+	r = engine_new(&engine, &o, &e);
+	if (r < 0)
+		endpoint_free(ep);
+	else
+		r = sample(engine, ep, c->pid, &s, for_ns, &e);
+	if (r == 0)
+		r = engine_latency(engine, 0, &l);
+	if (r < 0)
+		log_error("cannot watch process %d: %s", c->pid, e.text[0] ? e.text : strerror(-r));
+	else
+		print_samples(&s, &l, for_ns);
+	engine_free(engine);
+	return r < 0 ? EXIT_FAILED : 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probes_command.h: the parts of `spanprof probes`. Each returns an exit status. */
+#ifndef SPANPROF_APP_PROBES_COMMAND_H
+#define SPANPROF_APP_PROBES_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "app/inspect.h"
+#include "probe/site.h"
+
+enum { CANDIDATES_MAX = 96, CANDIDATES_ALL = 1024 }; /* functions counted */
+
+struct probes_command {
+	pid_t pid;
+	const char *pattern; /* NULL: functions of the executable whose names sound like requests */
+	const char *check;   /* specification to dry-run */
+	const char *debug_dirs;
+	uint64_t count_ns; /* 0: list only */
+	bool all;          /* no limit on what is listed */
+};
+
+/* A function that could be an endpoint. */
+struct candidate {
+	struct resolved function;
+	struct site site;
+	bool has_site;
+	const char *why_not; /* NULL: can be probed */
+};
+
+struct candidates {
+	struct candidate *at;
+	size_t n;
+	size_t cap;
+	size_t n_left_out; /* by the limit */
+};
+
+/* Functions of the process that match; ordered as in the symbol tables. */
+int candidates_find(struct candidates *ret, struct inspect *i, const struct probes_command *c,
+		    size_t max);
+
+int probes_list(struct inspect *i, const struct probes_command *c);
+int probes_count(struct inspect *i, const struct probes_command *c);
+int probes_check(struct inspect *i, const struct probes_command *c);
+
+#endif

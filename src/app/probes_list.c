@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* probes_list.c: functions and USDT probes of a process that could be endpoints. */
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/command.h"
+#include "app/probes_command.h"
+#include "base/cleanup.h"
+#include "base/glob.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "bpf/wire.h"
+#include "code/section.h"
+#include "probe/site.h"
+#include "probe/usdt.h"
+
+enum { MODULES_MAX = 512, CODE_BYTES = 4096, NOTES_BYTES_MAX = 4 << 20, LIST_MAX = 200 };
+
+/* What a name usually reads: the first two arguments. */
+#define NAME_REGISTERS ((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI))
+
+struct collect {
+	struct candidates *list;
+	const struct probes_command *command;
+	struct binary *binary;
+	uint64_t bias;
+	struct hash seen; /* addresses of this module */
+	size_t max;
+	int error;
+};
+
+/* Words in the names of functions that serve requests. */
+static const char *const request_words[] = {
+	"request", "handle",  "process", "dispatch", "execute", "command", "query",
+	"serve",   "service", "invoke",  "on_",      "accept",  "parse",   "transaction",
+};
+
+static bool sounds_like_a_request(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(request_words); i++)
+		if (strcasestr(name, request_words[i]))
+			return true;
+	return false;
+}
+
+static bool is_wanted(const struct probes_command *c, const char *name, const char *shown)
+{
+	if (!c->pattern)
+		return c->all || sounds_like_a_request(name);
+	if (glob_is_pattern(c->pattern))
+		return glob_match(c->pattern, name) || glob_match(c->pattern, shown);
+	return strcasestr(name, c->pattern) || strcasestr(shown, c->pattern);
+}
+
+static const char *why_not(const struct symtab_symbol *sym, unsigned int runtimes)
+{
+	if (sym->type == STT_GNU_IFUNC)
+		return "indirect function: probe the one that the loader picks";
+	if (strstr(sym->name, ".cold"))
+		return "cold part: it is jumped to, not called";
+	if (runtimes & BINARY_GO)
+		return "Go: its stacks move";
+	return NULL;
+}
+
+static void choose_site(struct candidate *f, struct binary *b)
+{
+	static const struct site_rules rules = {.long_nops = false};
+	uint64_t bytes = f->function.bytes;
+	uint8_t code[CODE_BYTES];
+	struct site_function fn = {.code = code, .vaddr = f->function.vaddr};
+
+	fn.function_bytes = bytes;
+	fn.code_bytes = module_read_code(binary_module(b), f->function.vaddr, code,
+					 bytes && bytes < sizeof(code) ? bytes : sizeof(code));
+	f->has_site = site_choose_entry(&fn, NAME_REGISTERS, &rules, &f->site) == SITE_OK;
+	if (!f->has_site && !f->why_not)
+		f->why_not = "the kernel accepts no probe on its first instructions";
+}
+
+static bool collect_symbol(void *ctx, const struct symtab_symbol *sym)
+{
+	struct collect *c = ctx;
+	struct candidate f = {0};
+	char shown[SYMTAB_NAME_MAX];
+
+	symtab_display(sym->name, shown, sizeof(shown));
+	if (!is_wanted(c->command, sym->name, shown) || hash_get(&c->seen, sym->vaddr))
+		return true;
+	c->error = hash_set(&c->seen, sym->vaddr, 1);
+	if (c->error)
+		return false;
+	if (c->list->n >= c->max) {
+		c->list->n_left_out++;
+		return true;
+	}
+	f.function = (struct resolved){
+		.binary = c->binary, .bias = c->bias, .vaddr = sym->vaddr, .bytes = sym->size};
+	snprintf(f.function.name, sizeof(f.function.name), "%s", shown);
+	snprintf(f.function.symbol, sizeof(f.function.symbol), "%s", sym->name);
+	f.why_not = why_not(sym, binary_runtimes(c->binary));
+	choose_site(&f, c->binary);
+	c->error = vec_push(c->list, f);
+	return c->error == 0;
+}
+
+int candidates_find(struct candidates *ret, struct inspect *i, const struct probes_command *command,
+		    size_t max)
+{
+	struct resolve_module mods[MODULES_MAX];
+	size_t n = resolve_modules(&i->input, NULL, mods, MODULES_MAX);
+	int r = 0;
+
+	/* Without a pattern, only the program itself: its libraries serve nobody by themselves. */
+	if (!command->pattern && n > 1)
+		n = 1;
+	for (size_t k = 0; k < n && r == 0; k++) {
+		struct collect c = {
+			.list = ret, .command = command, .bias = mods[k].bias, .max = max};
+		struct symtab *st;
+
+		r = binaries_get(i->binaries, mods[k].module, &c.binary);
+		st = r < 0 ? NULL : binary_symtab(c.binary);
+		if (!st)
+			continue;
+		hash_init(&c.seen);
+		symtab_each(st, collect_symbol, &c);
+		hash_deinit(&c.seen);
+		r = c.error;
+	}
+	return r;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void print_candidate(const struct candidate *f)
+{
+	const char *module = base_name(module_path(binary_module(f->function.binary)));
+
+	if (f->why_not) {
+		printf("%-6s  %-10s  %10s  %s (%s): %s\n", "no", "-", "-", f->function.name, module,
+		       f->why_not);
+		return;
+	}
+	printf("%-6s  %-10s  0x%08" PRIx64 "  %s (%s)", f->site.cheap ? "cheap" : "DEAR", "retsite",
+	       f->function.vaddr, f->function.name, module);
+	if (f->site.off)
+		printf(" at +0x%x", f->site.off);
+	putchar('\n');
+}
+
+static void print_note(const struct usdt_note *note, const char *module)
+{
+	char text[256];
+	size_t n = 0;
+
+	snprintf(text, sizeof(text), "usdt:%s:%s  %u arguments%s (%s)", note->provider, note->name,
+		 usdt_n_arguments(note->arguments), note->semaphore ? ", semaphore" : "", module);
+	for (; text[n]; n++)
+		if ((unsigned char)text[n] < 0x20 || (unsigned char)text[n] >= 0x7f)
+			text[n] = '?';
+	printf("%-6s  %-10s  %10s  %s\n", "cheap", "end=", "-", text);
+}
+
+/* The USDT probes of one module; their number is returned. */
+static size_t list_notes(struct module *m, const struct probes_command *c)
+{
+	AUTO_FREE uint8_t *data = NULL;
+	struct usdt_note note;
+	size_t bytes, off = 0, n = 0;
+
+	if (read_section(m, ".note.stapsdt", NOTES_BYTES_MAX, &data, &bytes) < 0)
+		return 0;
+	while (parse_usdt_note(data, bytes, &off, &note)) {
+		char name[256];
+
+		snprintf(name, sizeof(name), "%s:%s", note.provider, note.name);
+		if (!c->all && c->pattern && !is_wanted(c, name, name))
+			continue;
+		print_note(&note, base_name(module_path(m)));
+		n++;
+	}
+	return n;
+}
+
+int probes_list(struct inspect *i, const struct probes_command *c)
+{
+	struct resolve_module mods[MODULES_MAX];
+	size_t n = resolve_modules(&i->input, NULL, mods, MODULES_MAX), n_notes = 0;
+	struct candidates list = {0};
+	int r = candidates_find(&list, i, c, c->all ? SIZE_MAX : LIST_MAX);
+
+	printf("%-6s  %-10s  %10s  %s\n", "cost", "leave", "address", "function (file)");
+	for (size_t k = 0; k < list.n; k++)
+		print_candidate(&list.at[k]);
+	for (size_t k = 0; k < n; k++)
+		n_notes += list_notes(mods[k].module, c);
+	fflush(stdout);
+	if (r < 0)
+		log_error("process %d: cannot list its functions: %s", c->pid, strerror(-r));
+	else if (list.n + n_notes == 0)
+		log_error("process %d: no function%s%s%s", c->pid,
+			  c->pattern ? " matches '" : " of its program sounds like a request",
+			  c->pattern ? c->pattern : "",
+			  c->pattern ? "'" : "; give a PATTERN, or --all");
+	if (list.n_left_out)
+		log_info("%zu more match; --all lists them", list.n_left_out);
+	r = r < 0 || list.n + n_notes == 0 ? EXIT_FAILED : 0;
+	vec_free(&list);
+	return r;
+}

@@ -22,6 +22,7 @@ int cmd_top(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_probes(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 int cmd_presets(int argc, char **argv);
 
 #endif

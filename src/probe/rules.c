@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-enum { CODE_BYTES = 4096, ROUNDS = 5, CALLS = 40 };
+enum { CODE_BYTES = 4096, ROUNDS = 15, CALLS = 20 };
 
 /* Three functions of a file in memory, each a slot of 64 bytes; the second is probed at its nop. */
 enum { PUSH_AT = 0, NOP_AT = 64, MOV_AT = 128 };

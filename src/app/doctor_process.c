@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* doctor_process.c: how well one process can be profiled. */
+#include <errno.h>
+#include <string.h>
+
+#include "app/doctor.h"
+#include "app/inspect.h"
+#include "code/section.h"
+#include "probe/plan.h"
+#include "proc/process.h"
+
+enum { MODULES_MAX = 512 };
+
+#define GROUP_PROCESS "process"
+#define GROUP_MODULES "files of the process"
+
+static const struct {
+	const char *part; /* of a file's base name */
+	const char *text;
+} runtimes[] = {
+	{"libpython", "CPython: its functions are not seen, only the interpreter's"},
+	{"python3", "CPython: its functions are not seen, only the interpreter's"},
+	{"libjvm.so", "Java: compiled code needs a perf map for names"},
+	{"libnode", "Node.js: compiled code needs --perf-basic-prof for names"},
+	{"libphp", "PHP: its functions are not seen, only the interpreter's"},
+	{"libruby", "Ruby: its functions are not seen, only the interpreter's"},
+	{"libluajit", "LuaJIT: compiled code is not seen"},
+	{"libcoreclr.so", ".NET: compiled code needs a perf map for names"},
+};
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void note_runtimes(struct doctor *d, const struct resolve_module *mods, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const char *base = base_name(module_path(mods[i].module));
+
+		for (size_t k = 0; k < sizeof(runtimes) / sizeof(runtimes[0]); k++)
+			if (strncmp(base, runtimes[k].part, strlen(runtimes[k].part)) == 0)
+				doctor_add(d, FINDING_NOTE, GROUP_PROCESS, "runtime", NULL, "%s",
+					   runtimes[k].text);
+	}
+}
+
+static void note_safety(struct doctor *d, unsigned int bits)
+{
+	const char *danger = plan_uretprobe_danger(bits);
+
+	if (bits & BINARY_GO)
+		doctor_add(d, FINDING_WARN, GROUP_PROCESS, "endpoints", NULL,
+			   "Go: its functions cannot be endpoints (its stacks move)");
+	else
+		doctor_add(d, FINDING_OK, GROUP_PROCESS, "endpoints", NULL,
+			   "safe with return sites and end functions (the default)");
+	if (danger)
+		doctor_add(d, FINDING_NOTE, GROUP_PROCESS, "uretprobes",
+			   "stay with the default; --leave uretprobe is refused",
+			   "could kill it: %s", danger);
+	else
+		doctor_add(d, FINDING_OK, GROUP_PROCESS, "uretprobes", NULL,
+			   "nothing was found that they could break");
+}
+
+struct symbols {
+	size_t n;
+	unsigned int sources; /* bit i: enum symtab_source i */
+};
+
+static bool tally_symbol(void *ctx, const struct symtab_symbol *sym)
+{
+	struct symbols *s = ctx;
+
+	s->n++;
+	s->sources |= 1U << sym->source;
+	return true;
+}
+
+static const char *best_source(const struct symbols *s)
+{
+	if (s->sources & 1U << SYMTAB_DEBUG)
+		return "full, from its debug file";
+	if (s->sources & 1U << SYMTAB_FULL)
+		return "full";
+	if (s->sources & 1U << SYMTAB_DEBUGDATA)
+		return "full, from .gnu_debugdata";
+	return "exported ones only";
+}
+
+static void note_module(struct doctor *d, struct binary *b, bool is_exe)
+{
+	struct module *m = binary_module(b);
+	struct symtab *st = binary_symtab(b);
+	struct symbols s = {0};
+	struct section sec;
+	bool cfi = section_find(m, ".eh_frame", &sec) || section_find(m, ".debug_frame", &sec);
+	bool dwarf = section_find(m, ".debug_info", &sec) || binary_debugfile(b);
+	bool partial = s.n == 0;
+	const char *fix = NULL;
+
+	if (st)
+		symtab_each(st, tally_symbol, &s);
+	partial = !(s.sources & ~(1U << SYMTAB_DYNAMIC));
+	if (!cfi)
+		fix = "stacks through it stop, or follow frame pointers";
+	else if (is_exe && partial)
+		fix = "install its debug symbols (-dbgsym) to see static functions and lines";
+	doctor_add(d,
+		   !cfi                ? FINDING_WARN
+		   : is_exe && partial ? FINDING_NOTE
+				       : FINDING_OK,
+		   GROUP_MODULES, base_name(module_path(m)), fix,
+		   "unwind data %s; %zu functions, %s; lines %s", cfi ? "yes" : "NO", s.n,
+		   s.n ? best_source(&s) : "none", dwarf ? "yes" : "no");
+}
+
+void doctor_check_process(struct doctor *d, pid_t pid, const char *debug_dirs)
+{
+	struct resolve_module mods[MODULES_MAX];
+	struct inspect i = {0};
+	struct errmsg e = {""};
+	char path[PROCESS_PATH_MAX];
+	size_t n;
+
+	if (inspect_open(&i, pid, debug_dirs, &e) < 0) {
+		doctor_add(d, FINDING_FAIL, GROUP_PROCESS, "process", NULL, "%s", e.text);
+		return;
+	}
+	process_exe_path(pid, path, sizeof(path));
+	doctor_add(d, FINDING_OK, GROUP_PROCESS, "program", NULL, "%d: %.200s", pid, path);
+	n = resolve_modules(&i.input, NULL, mods, MODULES_MAX);
+	if (n == 0)
+		doctor_add(d, FINDING_FAIL, GROUP_PROCESS, "files",
+			   "run as root, or with CAP_SYS_PTRACE",
+			   "none of its files can be opened");
+	note_runtimes(d, mods, n);
+	note_safety(d, plan_runtimes(&i.input));
+	for (size_t k = 0; k < n; k++) {
+		struct binary *b;
+
+		if (binaries_get(i.binaries, mods[k].module, &b) == 0)
+			note_module(d, b, k == 0);
+	}
+	inspect_deinit(&i);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dangers: calls that a careless probe would break. Each danger is played COUNT times and checks its
+ * own state; the exit status is 0 only when nothing was disturbed.
+ *
+ *   dangers [-p PLUGIN] DANGER COUNT
+ *
+ * Prints "ready", waits for a line, plays, prints "calls N" and "done", waits for the end of input.
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#ifdef __clang__
+#define FRAME __attribute__((noinline))
+#else
+#define FRAME __attribute__((noipa))
+#endif
+
+/* The endpoint: what it does is given by `how`. n_calls counts how often it was entered. */
+FRAME long request(long n, int how);
+FRAME long first_of_chain(long n, int how);
+FRAME long second_of_chain(long n, int how);
+FRAME long recurse(long n, int how);
+FRAME long called_back(long n, int how);
+long dear_caller(long n, int how);
+
+enum { HOW_RETURN, HOW_JUMP, HOW_EXIT, HOW_WAIT, HOW_SWITCH, HOW_FORK, HOW_SIGNAL };
+
+static jmp_buf back;
+static sigjmp_buf signal_back;
+static long n_calls, n_bad, n_cleaned;
+static const char *plugin_path;
+
+enum { COROUTINES = 4, STACK_BYTES = 64 << 10 };
+static ucontext_t scheduler, coroutines[COROUTINES];
+static int current;
+
+static void expect(int is_true)
+{
+	n_bad += !is_true;
+}
+
+static void count_call(void)
+{
+	__atomic_fetch_add(&n_calls, 1, __ATOMIC_RELAXED);
+}
+
+static void fork_here(void)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	if (child == 0)
+		return; /* the child returns through the same frames, and ends at the top */
+	expect(waitpid(child, &status, 0) == child && status == 0);
+}
+
+long request(long n, int how)
+{
+	count_call();
+	switch (how) {
+	case HOW_JUMP:
+		longjmp(back, 1);
+	case HOW_SIGNAL:
+		raise(SIGUSR1);
+		abort();
+	case HOW_EXIT:
+		pthread_exit((void *)n);
+	case HOW_WAIT:
+		for (;;)
+			pause();
+	case HOW_SWITCH:
+		swapcontext(&coroutines[current], &scheduler);
+		break;
+	case HOW_FORK:
+		fork_here();
+		break;
+	default:
+		break;
+	}
+	return n + 1;
+}
+
+/* The compiler makes jumps of these calls: all return at once, to the first one's caller. */
+long second_of_chain(long n, int how)
+{
+	count_call();
+	return request(n, how);
+}
+
+long first_of_chain(long n, int how)
+{
+	count_call();
+	return second_of_chain(n, how);
+}
+
+long recurse(long n, int how)
+{
+	count_call();
+	if (n == 0)
+		return 0;
+	return 1 + recurse(n - 1, how);
+}
+
+long called_back(long n, int how)
+{
+	return request(n, how) + 1;
+}
+
+/* A caller without a cheap instruction behind its call. */
+__asm__(".text\n"
+	".globl dear_caller\n"
+	".type dear_caller, @function\n"
+	"dear_caller:\n"
+	"	.cfi_startproc\n"
+	"	subq $8, %rsp\n"
+	"	.cfi_def_cfa_offset 16\n"
+	"	call request\n"
+	"	addq $8, %rsp\n"
+	"	.cfi_def_cfa_offset 8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size dear_caller, .-dear_caller\n");
+
+static void play_returns(long count)
+{
+	for (long i = 0; i < count; i++)
+		expect(request(i, HOW_RETURN) == i + 1);
+}
+
+static void play_longjmp(long count)
+{
+	for (volatile long i = 0; i < count; i++) {
+		if (!setjmp(back))
+			request(i, i % 2 ? HOW_JUMP : HOW_RETURN);
+		expect(request(i, HOW_RETURN) == i + 1);
+	}
+}
+
+static void on_signal(int number)
+{
+	siglongjmp(signal_back, number);
+}
+
+static void play_siglongjmp(long count)
+{
+	signal(SIGUSR1, on_signal);
+	for (volatile long i = 0; i < count; i++) {
+		if (!sigsetjmp(signal_back, 1))
+			request(i, HOW_SIGNAL);
+		expect(request(i, HOW_RETURN) == i + 1);
+	}
+}
+
+static void cleaned(void *arg)
+{
+	__atomic_fetch_add(&n_cleaned, (long)(intptr_t)arg, __ATOMIC_RELAXED);
+}
+
+static void *thread_main(void *arg)
+{
+	long how = (long)arg;
+
+	pthread_cleanup_push(cleaned, (void *)1);
+	request(7, (int)how);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void end_threads(long count, int how)
+{
+	for (long i = 0; i < count; i++) {
+		pthread_t thread;
+		void *result = NULL;
+
+		if (pthread_create(&thread, NULL, thread_main, (void *)(long)how))
+			abort();
+		if (how == HOW_WAIT)
+			pthread_cancel(thread);
+		pthread_join(thread, &result);
+		expect(result == (how == HOW_WAIT ? PTHREAD_CANCELED : (void *)7L));
+	}
+}
+
+static void play_pthread_exit(long count)
+{
+	end_threads(count, HOW_EXIT);
+	expect(n_cleaned == count); /* the caller's clean-up handler has run each time */
+}
+
+/* A thread may be cancelled before its handler is in place, so only the join is checked. */
+static void play_pthread_cancel(long count)
+{
+	end_threads(count, HOW_WAIT);
+}
+
+static void coroutine_main(void)
+{
+	int own = current;
+
+	for (;;) {
+		expect(request(own, HOW_SWITCH) == own + 1);
+		swapcontext(&coroutines[own], &scheduler);
+	}
+}
+
+/* Coroutines enter request() in one order and leave it in another. */
+static void play_swapcontext(long count)
+{
+	static char stacks[COROUTINES][STACK_BYTES];
+
+	for (int i = 0; i < COROUTINES; i++) {
+		getcontext(&coroutines[i]);
+		coroutines[i].uc_stack.ss_sp = stacks[i];
+		coroutines[i].uc_stack.ss_size = STACK_BYTES;
+		makecontext(&coroutines[i], coroutine_main, 0);
+	}
+	for (long i = 0; i < count; i++) {
+		current = (int)((i / COROUTINES % 2 ? 3 * i + 1 : i) % COROUTINES);
+		swapcontext(&scheduler, &coroutines[current]);
+	}
+}
+
+static void play_fork(long count)
+{
+	pid_t own = getpid();
+
+	for (long i = 0; i < count; i++) {
+		expect(request(i, HOW_FORK) == i + 1);
+		if (getpid() != own)
+			_exit(n_bad != 0);
+	}
+}
+
+static void play_tail_calls(long count)
+{
+	for (long i = 0; i < count; i++)
+		expect(first_of_chain(i, HOW_RETURN) == i + 1);
+}
+
+static void play_recursion(long count)
+{
+	for (long i = 0; i < count; i++)
+		expect(recurse(200, HOW_RETURN) == 200);
+}
+
+static void play_dear(long count)
+{
+	for (long i = 0; i < count; i++)
+		expect(dear_caller(i, HOW_RETURN) == i + 1);
+}
+
+/* The calls come from a library that is loaded while the program is being watched. */
+static void play_dlopen(long count)
+{
+	void *plugin = dlopen(plugin_path, RTLD_NOW);
+	long (*call_back)(long (*)(long, int), long, int) = NULL;
+
+	if (plugin)
+		*(void **)&call_back = dlsym(plugin, "call_back");
+	if (!call_back) {
+		fprintf(stderr, "dangers: %s\n", dlerror());
+		exit(1);
+	}
+	for (long i = 0; i < count; i++)
+		expect(call_back(request, i, HOW_RETURN) == i + 2);
+	dlclose(plugin);
+}
+
+static const struct danger {
+	const char *name;
+	void (*play)(long count);
+} dangers[] = {
+	{"returns", play_returns},	     {"longjmp", play_longjmp},
+	{"siglongjmp", play_siglongjmp},     {"pthread_exit", play_pthread_exit},
+	{"pthread_cancel", play_pthread_cancel}, {"swapcontext", play_swapcontext},
+	{"fork", play_fork},		     {"tail_calls", play_tail_calls},
+	{"recursion", play_recursion},	     {"dear", play_dear},
+	{"dlopen", play_dlopen},
+};
+
+static void wait_for_line(const char *say)
+{
+	char line[16];
+
+	printf("%s\n", say);
+	fflush(stdout);
+	if (!fgets(line, sizeof(line), stdin))
+		exit(n_bad ? 1 : 0);
+}
+
+int main(int argc, char **argv)
+{
+	int option;
+
+	while ((option = getopt(argc, argv, "p:")) != -1)
+		plugin_path = optarg;
+	if (argc - optind != 2)
+		return 2;
+	for (size_t i = 0; i < sizeof(dangers) / sizeof(dangers[0]); i++) {
+		if (strcmp(argv[optind], dangers[i].name) != 0)
+			continue;
+		wait_for_line("ready");
+		dangers[i].play(atol(argv[optind + 1]));
+		printf("calls %ld\n", n_calls);
+		wait_for_line("done");
+		return n_bad ? 1 : 0;
+	}
+	return 2;
+}

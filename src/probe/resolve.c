@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/glob.h"
+#include "code/demangle.h"
 #include "probe/insn.h"
 
 enum { MODULES_MAX = 512, MATCHES_SHOWN = 8 };
@@ -132,10 +133,13 @@ struct collect {
 static bool collect_glob(void *ctx, const struct symtab_symbol *sym)
 {
 	struct collect *c = ctx;
-	char shown[SYMTAB_NAME_MAX];
+	char shown[DEMANGLE_TEXT_MAX];
 
+	/* As in the file, demangled, or demangled with its parameters. */
 	if (!glob_match(c->pattern, sym->name) &&
-	    !glob_match(c->pattern, symtab_display(sym->name, shown, sizeof(shown))))
+	    !(demangle_name(sym->name, false, shown, sizeof(shown)) &&
+	      glob_match(c->pattern, shown)) &&
+	    !(demangle_name(sym->name, true, shown, sizeof(shown)) && glob_match(c->pattern, shown)))
 		return true;
 	for (size_t i = 0; i < c->list->n; i++)
 		if (c->list->at[i].vaddr == sym->vaddr)
@@ -200,10 +204,10 @@ static int too_many(const char *name, const struct binary *b, const struct symta
 	size_t n = 0;
 
 	for (size_t i = 0; i < list->n && i < MATCHES_SHOWN; i++) {
-		char shown[SYMTAB_NAME_MAX];
+		char shown[DEMANGLE_TEXT_MAX];
 
-		symtab_display(list->at[i].name, shown, sizeof(shown));
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s %.80s (0x%" PRIx64 ")",
+		demangle_name(list->at[i].name, true, shown, sizeof(shown));
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s %.120s (0x%" PRIx64 ")",
 				      i ? "," : "", shown, list->at[i].vaddr);
 		if (n >= sizeof(text))
 			break;

@@ -105,10 +105,13 @@ long first_of_chain(long n, int how)
 
 long recurse(long n, int how)
 {
+	long below = 0;
+
 	count_call();
-	if (n == 0)
-		return 0;
-	return 1 + recurse(n - 1, how);
+	if (n)
+		below = recurse(n - 1, how);
+	__asm__ volatile("" : "+r"(below)); /* keeps the compiler from making a loop of it */
+	return n ? below + 1 : 0;
 }
 
 long called_back(long n, int how)

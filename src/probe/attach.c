@@ -159,3 +159,42 @@ void probe_detach_all(struct attachment *all, size_t n)
 		if (slices[i].started)
 			pthread_join(slices[i].thread, NULL);
 }
+
+/* Owned by its thread. */
+struct leftover {
+	size_t n;
+	struct attachment at[];
+};
+
+static void *detach_leftover(void *arg)
+{
+	struct leftover *l = arg;
+
+	/* Closing the link detaches the program; the event may take its time. */
+	for (size_t i = 0; i < l->n; i++)
+		close(l->at[i].link_fd);
+	for (size_t i = 0; i < l->n; i++)
+		close(l->at[i].perf_fd);
+	free(l);
+	return NULL;
+}
+
+void probe_detach_later(const struct attachment *all, size_t n)
+{
+	struct leftover *l = n ? malloc(sizeof(*l) + n * sizeof(*all)) : NULL;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (!l) {
+		for (size_t i = 0; i < n; i++)
+			probe_detach(&(struct attachment){all[i].perf_fd, all[i].link_fd});
+		return;
+	}
+	l->n = n;
+	memcpy(l->at, all, n * sizeof(*all));
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attr, detach_leftover, l) != 0)
+		detach_leftover(l);
+	pthread_attr_destroy(&attr);
+}

@@ -57,4 +57,10 @@ void probe_detach(struct attachment *a);
  */
 void probe_detach_all(struct attachment *all, size_t n);
 
+/*
+ * The same without waiting: a thread that owns its copy of the descriptors closes them and ends. The
+ * programs stop being called at once, the kernel's waiting is nobody's matter.
+ */
+void probe_detach_later(const struct attachment *all, size_t n);
+
 #endif

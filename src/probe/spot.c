@@ -63,17 +63,6 @@ int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, s
 	return r < 0 ? r : vec_push(&s->links, link);
 }
 
-void spot_detach(struct spot *s, pid_t pid)
-{
-	for (size_t i = 0; i < s->links.n; i++) {
-		if (s->links.at[i].pid == pid) {
-			probe_detach(&s->links.at[i].attachment);
-			s->links.at[i] = s->links.at[--s->links.n];
-			return;
-		}
-	}
-}
-
 void spots_detach(struct spot *const *spots, size_t n, pid_t pid)
 {
 	VEC(struct attachment) all = {0};
@@ -92,8 +81,26 @@ void spots_detach(struct spot *const *spots, size_t n, pid_t pid)
 		}
 		s->links.n = kept;
 	}
-	probe_detach_all(all.at, all.n);
+	if (pid == SPOT_ALL)
+		probe_detach_all(all.at, all.n);
+	else
+		probe_detach_later(all.at, all.n);
 	vec_free(&all);
+}
+
+/* Lets go of the links of single processes. */
+static bool detach_narrow(struct spot *s)
+{
+	size_t kept = 0, n = s->links.n;
+
+	for (size_t i = 0; i < n; i++) {
+		if (s->links.at[i].pid == -1)
+			s->links.at[kept++] = s->links.at[i];
+		else
+			probe_detach_later(&s->links.at[i].attachment, 1);
+	}
+	s->links.n = kept;
+	return kept < n;
 }
 
 /*
@@ -105,20 +112,11 @@ int spot_widen(struct spot *s, const struct attach_source *source, struct errmsg
 	if (spot_covers(s, -1))
 		return 0;
 	if (s->kind == WIRE_P_ENTER || s->kind == WIRE_P_URET)
-		while (s->links.n)
-			spot_detach(s, s->links.at[0].pid);
+		detach_narrow(s);
 	return spot_attach(s, source, -1, e);
 }
 
 bool spot_shed(struct spot *s)
 {
-	if (!spot_covers(s, -1))
-		return false;
-	for (size_t i = 0; i < s->links.n; i++) {
-		if (s->links.at[i].pid != -1) {
-			spot_detach(s, s->links.at[i].pid);
-			return true;
-		}
-	}
-	return false;
+	return spot_covers(s, -1) && detach_narrow(s);
 }

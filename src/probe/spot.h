@@ -45,8 +45,10 @@ struct spot *spot_free(struct spot *s);
 
 /* Nothing to do when the pid (-1: every process) is covered already. */
 int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, struct errmsg *e);
-void spot_detach(struct spot *s, pid_t pid);
-/* The links of one process (SPOT_ALL: all links) of many spots, together. */
+/*
+ * The links of one process, without waiting for the kernel, or with SPOT_ALL all links of many spots,
+ * which have gone when this returns.
+ */
 #define SPOT_ALL 0
 void spots_detach(struct spot *const *spots, size_t n, pid_t pid);
 bool spot_covers(const struct spot *s, pid_t pid);

@@ -10,9 +10,11 @@
 
 struct binary {
 	struct binaries *table;
-	struct module *module;   /* owned reference */
-	struct debugfile *debug; /* owned, may be NULL */
-	struct symtab *symtab;   /* owned */
+	struct module *module;       /* owned reference */
+	struct debugfile *debug;     /* owned, may be NULL */
+	struct symtab *symtab;       /* owned */
+	struct variables *variables; /* owned */
+	bool has_variables;          /* opening was tried */
 	bool has_runtimes;
 	unsigned int runtimes;
 };
@@ -38,6 +40,7 @@ int binaries_new(struct binaries **ret, const char *debug_dirs)
 
 static void binary_free(struct binary *b)
 {
+	variables_free(b->variables);
 	symtab_free(b->symtab);
 	debugfile_close(b->debug);
 	module_unref(b->module);
@@ -104,6 +107,14 @@ const struct debugfile *binary_debugfile(struct binary *b)
 {
 	binary_symtab(b);
 	return b->debug;
+}
+
+struct variables *binary_variables(struct binary *b)
+{
+	if (!b->has_variables && variables_new(&b->variables, b->module, binary_debugfile(b)) < 0)
+		b->variables = NULL;
+	b->has_variables = true;
+	return b->variables;
 }
 
 static bool note_section(void *ctx, const char *name, const struct section *s)

@@ -12,6 +12,7 @@
 
 #include "code/module.h"
 #include "code/symtab.h"
+#include "code/variable.h"
 
 /* Runtimes seen in a module, bits. */
 enum binary_runtime {
@@ -40,6 +41,8 @@ struct module *binary_module(const struct binary *b);
 struct symtab *binary_symtab(struct binary *b);
 /* Separate debug file, NULL without one. */
 const struct debugfile *binary_debugfile(struct binary *b);
+/* DWARF, opened at first use; NULL when there is none. */
+struct variables *binary_variables(struct binary *b);
 unsigned int binary_runtimes(struct binary *b); /* enum binary_runtime bits */
 
 /* First byte and size of the function around vaddr: symbols, else .eh_frame. */

@@ -220,6 +220,12 @@ static int compile_sum(struct compiler *c, const struct expr_node *node, struct 
 	return r < 0 ? r : emit(c, node->kind == EXPR_ADD ? WIRE_OP_ADD : WIRE_OP_SUB, temp, 0, 0);
 }
 
+/* Bytes that a value of the type takes where it lies. */
+static unsigned int value_bytes(const struct value_type *t)
+{
+	return t->class == VALUE_POINTER || t->class == VALUE_TEXT ? 8 : t->size;
+}
+
 static int compile_member(struct compiler *c, const struct expr_node *node, struct value_type *ret)
 {
 	struct value_type base = {0};
@@ -243,37 +249,59 @@ static int compile_member(struct compiler *c, const struct expr_node *node, stru
 	if (r < 0)
 		return resolver_failed(c, node, r, &why);
 	r = emit_add(c, offset);
-	return r < 0 ? r : emit_load(c, ret->size, ret->class == VALUE_SIGNED, ret->class);
+	return r < 0 ? r : emit_load(c, value_bytes(ret), ret->class == VALUE_SIGNED, ret->class);
+}
+
+/* The type behind a pointer or an array; false when nothing is known about it. */
+static bool element_type(const struct compiler *c, struct value_type base, struct value_type *ret)
+{
+	return base.class != VALUE_UNTYPED && base.class != VALUE_SIGNED &&
+	       base.class != VALUE_UNSIGNED && c->resolver && c->resolver->element &&
+	       c->resolver->element(c->resolver->ctx, base, ret) == 0;
 }
 
 /* a[number]: elements of 8 bytes when nothing is known about a. */
 static int compile_index(struct compiler *c, const struct expr_node *node, struct value_type *ret)
 {
-	struct value_type base = {0};
+	struct value_type base = {0}, element = {.class = VALUE_UNTYPED, .size = 8};
 	int r = compile_value(c, node->a, &base);
-	int64_t step = base.class == VALUE_UNTYPED ? 8 : base.size;
 
 	if (r < 0)
 		return r;
-	if (base.class == VALUE_TEXT || base.class == VALUE_TEXT_ARRAY)
-		step = 1;
-	r = emit_add(c, step * (int64_t)node->number);
-	*ret = (struct value_type){0};
-	return r < 0 ? r : emit_load(c, (unsigned int)step, false, VALUE_UNTYPED);
+	if (element_type(c, base, &element))
+		*ret = element;
+	r = emit_add(c, (int64_t)value_bytes(&element) * (int64_t)node->number);
+	return r < 0 ? r
+		     : emit_load(c, value_bytes(&element), element.class == VALUE_SIGNED,
+				 element.class);
+}
+
+/* *a is a load of 8 bytes, or of what the type of a leads to. */
+static int compile_load(struct compiler *c, const struct expr_node *node, struct value_type base,
+			struct value_type *ret)
+{
+	struct value_type element;
+
+	if (!node->is_signed && node->size == 8 && element_type(c, base, &element)) {
+		*ret = element;
+		return emit_load(c, value_bytes(&element), element.class == VALUE_SIGNED,
+				 element.class);
+	}
+	*ret = (struct value_type){.class = node->is_signed ? VALUE_SIGNED : VALUE_UNTYPED};
+	return emit(c, node->is_signed ? WIRE_OP_DEREF_S : WIRE_OP_DEREF, 0, node->size, 0);
 }
 
 static int compile_unary(struct compiler *c, const struct expr_node *node, struct value_type *ret)
 {
-	int r = compile_value(c, node->a, ret);
+	struct value_type base;
+	int r = compile_value(c, node->a, &base);
 
 	if (r < 0)
 		return r;
 	*ret = (struct value_type){0};
 	switch (node->kind) {
 	case EXPR_LOAD:
-		if (node->is_signed)
-			ret->class = VALUE_SIGNED;
-		return emit(c, node->is_signed ? WIRE_OP_DEREF_S : WIRE_OP_DEREF, 0, node->size, 0);
+		return compile_load(c, node, base, ret);
 	case EXPR_AND:
 		return emit(c, WIRE_OP_AND_IMM, 0, 0, (int64_t)node->number);
 	case EXPR_SHR:

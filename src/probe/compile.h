@@ -11,25 +11,8 @@
 
 #include "base/errmsg.h"
 #include "bpf/wire.h"
+#include "code/variable.h"
 #include "probe/expression.h"
-
-/* What kind of thing a type is, for naming and member access. */
-enum value_class {
-	VALUE_UNTYPED,
-	VALUE_SIGNED,
-	VALUE_UNSIGNED,
-	VALUE_POINTER,
-	VALUE_TEXT,       /* pointer to characters */
-	VALUE_TEXT_ARRAY, /* characters in place, size bytes */
-	VALUE_STRUCT,     /* in place */
-	VALUE_ARRAY,      /* in place */
-};
-
-struct value_type {
-	enum value_class class;
-	uint32_t size; /* bytes of the value, or of the pointed-to element for POINTER and ARRAY */
-	uint64_t id;   /* the resolver's name of the type; 0: none */
-};
 
 /* Where a value is when the probe fires. */
 enum place_kind {
@@ -59,6 +42,8 @@ struct expression_resolver {
 	/* Member of the structure `type` (or of what it points to): its offset and type. */
 	int (*member)(void *ctx, struct value_type type, const char *name, int64_t *ret_offset,
 		      struct value_type *ret_type, struct errmsg *why);
+	/* What a pointer or an array leads to. */
+	int (*element)(void *ctx, struct value_type type, struct value_type *ret);
 };
 
 enum compile_phase {

@@ -70,6 +70,52 @@ static int lookup_getter(void *ctx, const char *function, struct place *ret, str
 	return r;
 }
 
+static int lookup_variable(void *ctx, const char *name, struct place *ret, struct errmsg *why)
+{
+	const struct lookup *l = ctx;
+	struct variables *v = binary_variables(l->function->binary);
+	struct variable var;
+	int r;
+
+	if (!v)
+		return errmsg_set(why, -ENOENT,
+				  "'%.60s' is not known: %.120s has no debug information (DWARF)",
+				  name, module_path(binary_module(l->function->binary)));
+	r = variables_find(v, l->function->vaddr, name, &var, why);
+	if (r < 0)
+		return r;
+	*ret = (struct place){.type = var.type,
+			      .reg = (enum wire_reg)var.reg,
+			      .offset = var.offset,
+			      .is_signed = var.type.class == VALUE_SIGNED,
+			      .size = 8};
+	if (var.type.class == VALUE_SIGNED || var.type.class == VALUE_UNSIGNED)
+		ret->size = (uint8_t)(var.type.size < 8 ? var.type.size : 8);
+	ret->kind = var.kind == VARIABLE_REGISTER ? PLACE_REGISTER
+		    : var.kind == VARIABLE_STACK  ? PLACE_MEMORY
+						  : PLACE_GLOBAL;
+	if (var.kind == VARIABLE_GLOBAL)
+		ret->offset = (int64_t)(var.vaddr - l->function->vaddr);
+	return 0;
+}
+
+static int lookup_member(void *ctx, struct value_type type, const char *name, int64_t *ret_offset,
+			 struct value_type *ret_type, struct errmsg *why)
+{
+	const struct lookup *l = ctx;
+
+	return variables_member(binary_variables(l->function->binary), type, name, ret_offset,
+				ret_type, why);
+}
+
+static int lookup_element(void *ctx, struct value_type type, struct value_type *ret)
+{
+	const struct lookup *l = ctx;
+	struct variables *v = binary_variables(l->function->binary);
+
+	return v ? variables_element(v, type, ret) : -ENOENT;
+}
+
 static int lookup_argument(void *ctx, unsigned int number, struct place *ret, struct errmsg *why)
 {
 	const struct lookup *l = ctx;
@@ -88,8 +134,12 @@ static int lookup_argument(void *ctx, unsigned int number, struct place *ret, st
 
 static void make_resolver(struct lookup *l, struct expression_resolver *ret)
 {
-	*ret = (struct expression_resolver){
-		.ctx = l, .global = lookup_global, .getter = lookup_getter};
+	*ret = (struct expression_resolver){.ctx = l,
+					    .global = lookup_global,
+					    .getter = lookup_getter,
+					    .variable = lookup_variable,
+					    .member = lookup_member,
+					    .element = lookup_element};
 	if (l->usdt_arguments)
 		ret->argument = lookup_argument;
 }

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_variable.c: names from the DWARF of this very program, and of C++ that it compiles. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "code/section.h"
+#include "code/symtab.h"
+#include "code/variable.h"
+#include "unit.h"
+
+static const char source[] =
+	"struct text { unsigned long len; const char *data; };\n"
+	"struct hidden;\n"
+	"struct request { int number; struct { short inner; }; union { char name[16]; long whole; };\n"
+	"  const char *uri; struct text method; struct request **parts; struct hidden *h;\n"
+	"  unsigned flag : 1; double weight; };\n"
+	"struct big { long at[4]; };\n"
+	"struct globals { int zero; const char *path; } all_globals;\n"
+	"static int counter;\n"
+	"__attribute__((noinline)) int handle(long n, double w, struct request *r, char c)\n"
+	"{ counter += (int)n; __asm__ volatile(\"\" ::\"r\"(r), \"r\"(n), \"r\"((int)c), \"x\"(w)); return 0; }\n"
+	"__attribute__((noinline)) struct big make(struct request *r)\n"
+	"{ struct big b = {{r->number}}; __asm__ volatile(\"\" ::\"r\"(r)); return b; }\n"
+	"__attribute__((noinline)) int many(int a, int b, int c, int d, int e, int f, const char *last)\n"
+	"{ __asm__ volatile(\"\" ::\"r\"(last), \"r\"(a), \"r\"(b)); return a + b + c + d + e + f; }\n"
+	"struct hidden { int seen; };\n"
+	"int main(int argc, char **argv) { struct request r = {0}; struct hidden h = {1}; r.h = &h;\n"
+	"  return handle(argc, 1, &r, 'x') + (int)make(&r).at[0] + many(1, 2, 3, 4, 5, 6, argv[0]); }\n";
+
+struct program {
+	char dir[32];
+	char path[64];
+	struct module *m;
+	struct symtab *st;
+	struct variables *v;
+};
+
+static int compile_program(struct program *p, const char *flags)
+{
+	char command[256], file[64];
+	struct errmsg e = {""};
+	FILE *f;
+
+	snprintf(p->dir, sizeof(p->dir), "/tmp/spanprof-test-XXXXXX");
+	assert_non_null(mkdtemp(p->dir));
+	snprintf(file, sizeof(file), "%s/x.c", p->dir);
+	snprintf(p->path, sizeof(p->path), "%s/x", p->dir);
+	f = fopen(file, "w");
+	assert_non_null(f);
+	fputs(source, f);
+	fclose(f);
+	snprintf(command, sizeof(command), "gcc -w -g %s %s -o %s", flags, file, p->path);
+	if (system(command) != 0)
+		return -1;
+	unlink(file);
+	assert_int_equal(module_open_fd(&p->m, open(p->path, O_RDONLY | O_CLOEXEC), p->path, &e),
+			 0);
+	assert_int_equal(symtab_new(&p->st, p->m, NULL), 0);
+	assert_int_equal(variables_new(&p->v, p->m, NULL), 0);
+	return 0;
+}
+
+static void remove_program(struct program *p)
+{
+	variables_free(p->v);
+	symtab_free(p->st);
+	module_unref(p->m);
+	unlink(p->path);
+	rmdir(p->dir);
+}
+
+static uint64_t address(const struct program *p, const char *name)
+{
+	struct symtab_list list = {0};
+	uint64_t vaddr;
+
+	assert_int_equal(symtab_find_name(p->st, name, &list), 0);
+	assert_int_equal(list.n, 1);
+	vaddr = list.at[0].vaddr;
+	vec_free(&list);
+	return vaddr;
+}
+
+static struct variable find(const struct program *p, const char *function, const char *name)
+{
+	struct errmsg e = {""};
+	struct variable var;
+
+	if (variables_find(p->v, address(p, function), name, &var, &e) < 0)
+		fail_msg("%s in %s: %s", name, function, e.text);
+	return var;
+}
+
+enum { RDI = 5, RSI = 4, RDX = 1 };
+
+static void check_parameters(const struct program *p)
+{
+	struct variable var = find(p, "handle", "n");
+
+	assert_int_equal(var.kind, VARIABLE_REGISTER);
+	assert_int_equal(var.reg, RDI);
+	assert_int_equal(var.type.class, VALUE_SIGNED);
+	assert_int_equal(var.type.size, 8);
+	var = find(p, "handle", "r");
+	assert_int_equal(var.reg, RSI);
+	assert_int_equal(var.type.class, VALUE_POINTER);
+	var = find(p, "handle", "c");
+	assert_int_equal(var.reg, RDX);
+	assert_int_equal(var.type.size, 1);
+	var = find(p, "make", "r"); /* behind the hidden address of the result */
+	assert_int_equal(var.reg, RSI);
+	var = find(p, "handle", "counter");
+	assert_int_equal(var.kind, VARIABLE_GLOBAL);
+}
+
+static void check_members(const struct program *p)
+{
+	static const struct {
+		const char *name;
+		int64_t offset;
+		enum value_class class;
+		uint32_t size;
+	} members[] = {
+		{"number", 0, VALUE_SIGNED, 4},    {"inner", 4, VALUE_SIGNED, 2},
+		{"name", 8, VALUE_TEXT_ARRAY, 16}, {"whole", 8, VALUE_SIGNED, 8},
+		{"uri", 24, VALUE_TEXT, 1},        {"method", 32, VALUE_STRUCT, 16},
+		{"parts", 48, VALUE_POINTER, 8},   {"h", 56, VALUE_POINTER, 4},
+		{"weight", 72, VALUE_OTHER, 8},
+	};
+	struct variable r = find(p, "handle", "r");
+	struct value_type type, deeper;
+	struct errmsg e = {""};
+	int64_t offset;
+
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
+		if (variables_member(p->v, r.type, members[i].name, &offset, &type, &e) < 0)
+			fail_msg("%s: %s", members[i].name, e.text);
+		assert_int_equal(offset, members[i].offset);
+		assert_int_equal(type.class, members[i].class);
+		assert_int_equal(type.size, members[i].size);
+	}
+	assert_int_equal(variables_member(p->v, r.type, "method", &offset, &type, &e), 0);
+	assert_int_equal(variables_member(p->v, type, "data", &offset, &deeper, &e), 0);
+	assert_int_equal(offset, 8);
+	assert_int_equal(deeper.class, VALUE_TEXT);
+	assert_int_equal(variables_member(p->v, r.type, "parts", &offset, &type, &e), 0);
+	assert_int_equal(variables_element(p->v, type, &deeper), 0);
+	assert_int_equal(deeper.class, VALUE_POINTER);
+	assert_int_equal(variables_member(p->v, deeper, "uri", &offset, &type, &e), 0);
+	assert_int_equal(variables_member(p->v, r.type, "flag", &offset, &type, &e), -ENOENT);
+	assert_int_equal(variables_member(p->v, r.type, "none", &offset, &type, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "request"));
+}
+
+static void check_globals(const struct program *p)
+{
+	struct variable var = find(p, "handle", "all_globals");
+	struct value_type type;
+	struct errmsg e = {""};
+	uint64_t vaddr;
+	int64_t offset;
+
+	assert_int_equal(var.kind, VARIABLE_GLOBAL);
+	assert_true(section_find_object(p->m, "all_globals", &vaddr));
+	assert_int_equal(var.vaddr, vaddr);
+	assert_int_equal(variables_member(p->v, var.type, "path", &offset, &type, &e), 0);
+	assert_int_equal(offset, 8);
+	assert_int_equal(type.class, VALUE_TEXT);
+}
+
+static void run_with(const char *flags)
+{
+	struct program p = {.m = NULL};
+
+	if (compile_program(&p, flags) < 0)
+		skip();
+	check_parameters(&p);
+	check_members(&p);
+	check_globals(&p);
+	remove_program(&p);
+}
+
+static void optimized(void **state)
+{
+	run_with("-O2");
+}
+
+static void not_optimized(void **state)
+{
+	run_with("-O0");
+}
+
+static void dwarf_4(void **state)
+{
+	run_with("-O2 -gdwarf-4");
+}
+
+static void in_memory(void **state)
+{
+	struct program p = {.m = NULL};
+	struct variable var;
+
+	if (compile_program(&p, "-O0") < 0)
+		skip();
+	var = find(&p, "many", "last");
+	assert_true(var.kind == VARIABLE_STACK);
+	assert_int_equal(var.offset, 8);
+	remove_program(&p);
+}
+
+static void no_dwarf(void **state)
+{
+	struct program p = {.m = NULL};
+	struct variables *v = NULL;
+	char command[128];
+
+	if (compile_program(&p, "-O2") < 0)
+		skip();
+	snprintf(command, sizeof(command), "strip -g %s", p.path);
+	assert_int_equal(system(command), 0);
+	variables_free(p.v);
+	p.v = NULL;
+	module_unref(p.m);
+	assert_int_equal(module_open_fd(&p.m, open(p.path, O_RDONLY | O_CLOEXEC), p.path, NULL), 0);
+	assert_int_equal(variables_new(&v, p.m, NULL), -ENOENT);
+	remove_program(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(optimized), cmocka_unit_test(not_optimized),
+		cmocka_unit_test(dwarf_4),   cmocka_unit_test(in_memory),
+		cmocka_unit_test(no_dwarf),
+	};
+
+	return cmocka_run_group_tests_name("variable", tests, NULL, NULL);
+}

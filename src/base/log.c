@@ -31,9 +31,14 @@ void log_line(enum log_level level, const char *format, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
-	/* Text from a target may be in here: control characters must not reach a terminal. */
+	/*
+	 * Text from a target may be in here: control characters must not reach a terminal. A line that
+	 * goes on indented (the mark under a bad expression) cannot be taken for another message.
+	 */
 	for (char *p = line; *p; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+		if (*p == '\n' && p[1] == ' ' && p[2] == ' ')
+			continue;
+		else if ((unsigned char)*p < 0x20 || *p == 0x7f)
 			*p = ' ';
 	fprintf(stderr, "%s%s\n", prefixes[level], line);
 }

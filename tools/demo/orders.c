@@ -54,7 +54,7 @@ static uint64_t now_ns(void)
 
 static FRAME uint64_t mix_digest(uint64_t x)
 {
-	for (int i = 0; i < 2000; i++)
+	for (int i = 0; i < 100000; i++)
 		x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9ULL;
 	return x;
 }

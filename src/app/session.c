@@ -49,6 +49,12 @@ static int fail(const char *doing, int error, const struct errmsg *e)
 	return EXIT_FAILED;
 }
 
+static int fail_capture(const struct session *s, int error)
+{
+	log_error("cannot write capture file '%s': %s", s->o->outputs.at[0].path, strerror(-error));
+	return EXIT_FAILED;
+}
+
 static void on_space(void *ctx, uint32_t tgid, uint32_t as_id, struct space *space)
 {
 	struct session *s = ctx;
@@ -317,7 +323,7 @@ static int new_writer(struct session *s, FILE *capture)
 	snprintf(info.hostname, sizeof(info.hostname), "%s", u.nodename);
 	snprintf(info.kernel_release, sizeof(info.kernel_release), "%s", u.release);
 	r = capture_writer_new(&s->writer, capture, &info);
-	return r ? fail("cannot write the capture file", r, NULL) : 0;
+	return r ? fail_capture(s, r) : 0;
 }
 
 int session_new(struct session **ret, const struct run_options *o, FILE *capture)
@@ -462,7 +468,7 @@ static int loop(struct session *s)
 		if (r)
 			return fail("cannot read from the kernel", r, NULL);
 		if (s->write_error)
-			return fail("cannot write the capture file", s->write_error, NULL);
+			return fail_capture(s, s->write_error);
 		print_warnings(s);
 		tell_silence(s, now_ns);
 		if (read_signals(s) || is_over(s, now_ns))
@@ -509,9 +515,9 @@ int session_run(struct session *s)
 		r = engine_latency(s->engine, i, &p->endpoints.at[i + 1].latency);
 	if (!r)
 		r = engine_counters(s->engine, &p->counters);
-	if (!r && s->writer)
+	if (r)
+		return fail("cannot finish the run", r, NULL);
+	if (s->writer)
 		r = s->write_error ? s->write_error : write_totals(s);
-	return r ? fail(s->writer ? "cannot write the capture file" : "cannot finish the run", r,
-			NULL)
-		 : 0;
+	return r ? fail_capture(s, r) : 0;
 }

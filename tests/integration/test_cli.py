@@ -45,8 +45,7 @@ def usage(name):
     status, _, stderr = spanprof(*arguments)
     check(status == 2, f"exit status {status} instead of 2: {stderr}")
     check(word in stderr, f"{word!r} is not in the message: {stderr}")
-    if arguments:
-        one_line(status, stderr, 2)
+    check(len(stderr.splitlines()) == 1 or not arguments, f"one message: {stderr}")
 
 
 @cases(["--help", "run --help", "record --help", "report --help"])

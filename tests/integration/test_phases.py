@@ -73,7 +73,7 @@ def check_phases(span, phases):
         if phase.name in BLOCKED:
             blocked = sum(s.wall for s in span.samples if "phase_" + phase.name in s.functions
                           and s.kind == "blocked" and s.cause == BLOCKED[phase.name])
-            check(blocked > 0.6 * phase.duration,
+            check(0.8 * 40 * MS < blocked <= phase.duration,
                   f"phase {phase.name}: {blocked} of {phase.duration} ns are blocked as "
                   f"{BLOCKED[phase.name]}: {[(s.kind, s.cause) for s in span.samples][:40]}")
         if phase.name == "spin":

@@ -18,7 +18,7 @@
 
 enum {
 	CLIENTS_MAX = 32,
-	BACKLOG = 16,
+	BACKLOG = 64,
 	READ_BYTES = 16 * 1024,
 	REQUESTS_PER_TURN = 8, /* of one client before others get theirs */
 	EVENTS = 16,

@@ -1,0 +1,458 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon, through its control socket, its rules file and its store."""
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+from harness import (Skip, Spanprof, Target, check, folder, main, need_bpf, need_program, spanprof, stop, test,
+                     wait_until, SLOW, SPANPROF, TARGETS)
+
+EXE = TARGETS / "phases-gcc-O2"
+RULES = f"""
+agent: {{socket: DIR/sock, store: DIR/store.db, scan_interval: 100ms}}
+services:
+- name: svc
+  match: [{{exe: {EXE}}}]
+  instance: "i-{{pid}}"
+  endpoints: [{{spec: "request(str(arg0))"}}]
+"""
+
+
+class Agent:
+    """A running agent in a folder of its own; ask() is one request on one connection."""
+
+    def __init__(self, directory, rules=RULES, env=None, prefix=(), options=()):
+        self.dir = pathlib.Path(directory)
+        self.config = self.dir / "rules.yaml"
+        self.env, self.prefix, self.options = env, prefix, options
+        self.write(rules)
+        self.start()
+
+    def write(self, rules):
+        self.config.write_text(rules.replace("DIR", str(self.dir)))
+
+    def start(self):
+        if self.prefix:
+            self.log = open(self.dir / "log", "wb")
+            self.process = subprocess.Popen(
+                [*self.prefix, SPANPROF, "agent", "-c", str(self.config), *self.options],
+                stdin=subprocess.DEVNULL, stderr=self.log, env={**os.environ, **(self.env or {})})
+            wait_until(lambda: "event=started" in (self.dir / "log").read_text(), "the agent's start")
+        else:
+            self.command = Spanprof("agent", "-c", self.config, *self.options, env=self.env)
+            self.process = self.command.process
+            self.command.err.wait_for("event=started")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        stop(self.process)
+
+    def request(self, cmd, **members):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(str(self.dir / "sock"))
+            s.settimeout(30 * SLOW)
+            s.sendall(json.dumps({"v": 1, "cmd": cmd, **members}).encode() + b"\n")
+            return json.loads(s.makefile("rb").readline())
+
+    def ask(self, cmd, **members):
+        reply = self.request(cmd, **members)
+        check(reply["ok"], f"{cmd}: {reply}")
+        return reply["result"]
+
+    def create(self, **task):
+        task = {"service": "svc", "endpoint": "*", "threshold": "50ms", "period": "10ms", **task}
+        return self.ask("task.create", task=task)["id"]
+
+    def task(self, task_id):
+        return self.ask("task.show", id=task_id)
+
+    def wait_state(self, task_id, state):
+        wait_until(lambda: self.task(task_id)["state"] == state, f"task {task_id} {state}")
+
+    def wait_attached(self, number=1):
+        wait_until(lambda: self.ask("top")["attached_processes"] == number, f"{number} processes attached")
+
+    def wait_instances(self, number):
+        return wait_until(lambda: len(self.ask("instance.list")["instances"]) == number and
+                          self.ask("instance.list")["instances"], f"{number} instances")
+
+    def spans(self, **members):
+        return self.ask("span.list", limit=1000, **members)["spans"]
+
+    def wait_spans(self, number, **members):
+        return wait_until(lambda: len(self.spans(**members)) >= number and self.spans(**members),
+                          f"{number} spans {members}")
+
+    def events(self, task_id):
+        return [e["event"] for e in reversed(self.ask("task.log", id=task_id)["log"])]
+
+    def rss(self):
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(text.split("VmRSS:")[1].split()[0]) * 1024
+
+
+def caller(calls=5, name="a", ms=100, gap=20):
+    """Makes this many slow calls once it is told to, and stays."""
+    return Target("phases-gcc-O2", "-w", "-n", calls, "-g", gap, f"{name}=sleep:{ms}")
+
+
+@test
+def task_for_one_of_two_instances():
+    with folder() as d, caller() as one, caller() as two, Agent(d) as agent:
+        agent.wait_instances(2)
+        task = agent.create(instance=f"i-{one.pid}", duration="60s")
+        agent.wait_attached(1)
+        one.go()
+        two.go()
+        one.wait_done()
+        two.wait_done()
+        spans = agent.wait_spans(5)
+        check(len(spans) == 5, f"{len(spans)} spans instead of 5")
+        check({s["instance"] for s in spans} == {f"i-{one.pid}"}, "spans of another instance")
+        check({s["pid"] for s in spans} == {one.pid}, "spans of another process")
+        for s in spans:
+            check(s["name"] == "a" and s["task"] == task, f"a span of another call or task: {s}")
+            check(s["blocked_ms"] > 90 and s["snapshots_kept"] == s["snapshots_due"] > 0, f"{s}")
+        agent.ask("task.cancel", id=task)
+        agent.wait_state(task, "finished")
+        agent.wait_attached(0)
+        check(agent.events(task) == ["received", "started", "cancelled"], agent.events(task))
+        log = agent.ask("task.log", id=task)["log"]
+        check({e["instance"] for e in log if e["event"] != "received"} == {f"i-{one.pid}"}, log)
+
+
+@test
+def selector_is_a_pattern_and_new_instances_join():
+    with folder() as d, caller() as one, Agent(d) as agent:
+        agent.wait_instances(1)
+        task = agent.create(instance="i-*", duration="60s")
+        agent.wait_attached(1)
+        with caller() as late:
+            agent.wait_attached(2)
+            late.go()
+            agent.wait_spans(5, instance=f"i-{late.pid}")
+        wait_until(lambda: "lost" in agent.events(task), "the loss of the late instance")
+        one.go()
+        agent.wait_spans(5, instance=f"i-{one.pid}")
+        check(agent.task(task)["state"] == "running", "the task goes on with the other instance")
+
+
+@test
+def names_and_counts():
+    scripts = ["-w", "-n", "6", "-g", "10", "a=sleep:80", "b=sleep:80", "fast=sleep:1"]
+    with folder() as d, Target("phases-gcc-O2", *scripts) as target, Agent(d) as agent:
+        agent.wait_instances(1)
+        task = agent.create(endpoint="b", spans=3, end_by_count=True, duration="60s")
+        agent.wait_attached(1)
+        target.go()
+        agent.wait_state(task, "finished")
+        spans = agent.spans()
+        check([s["name"] for s in spans] == ["b"] * 3, f"{[s['name'] for s in spans]}")
+        agent.wait_attached(0)
+
+
+@test
+def task_ends_by_time_while_a_call_is_open():
+    with folder() as d, caller(1, ms=3000) as target, Agent(d) as agent:
+        agent.wait_instances(1)
+        task = agent.create(duration="1500ms")
+        agent.wait_attached(1)
+        target.go()
+        agent.wait_state(task, "finished")
+        (span,) = agent.wait_spans(1)
+        check(span["end"] == "unfinished", span)
+        check(500 < span["duration_ms"] < 2900, span)
+
+
+@test
+def reload_keeps_tasks_and_refuses_mistakes():
+    with folder() as d, caller(100, gap=10) as target, Agent(d) as agent:
+        agent.wait_instances(1)
+        task = agent.create(duration="0")
+        agent.wait_attached(1)
+        target.go()
+        agent.wait_spans(1)
+
+        agent.write(RULES.replace("services:", "servces:"))
+        agent.process.send_signal(signal.SIGHUP)
+        agent.command.err.wait_for("event=reload_failed.*unknown key 'servces'")
+        check(agent.task(task)["state"] == "running", "a broken file changed something")
+
+        more = "- {name: other, match: [{exe: /nonexistent}]}\n"
+        agent.write(RULES + more)
+        agent.process.send_signal(signal.SIGHUP)
+        agent.command.err.wait_for("event=reloaded")
+        number = len(agent.spans())
+        agent.wait_spans(number + 2)
+        check(agent.task(task)["state"] == "running", "the reload ended the task")
+
+        agent.write(RULES.replace("spec:", "name: renamed, spec:") + more)
+        agent.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: any(s["endpoint"] == "renamed" for s in agent.spans()), "spans under the new name")
+
+        agent.write(RULES + '  deny: ["i-*"]\n')
+        agent.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: "cancelled" in agent.events(task), "the end of the task on a denied instance")
+        agent.wait_attached(0)
+        reply = agent.ask("instance.list")["instances"]
+        check([i["accepts"] for i in reply] == [False], reply)
+
+
+@test
+def tasks_in_the_rules_file():
+    rules = RULES + "tasks:\n- {name: always, service: svc, threshold: 50ms}\n"
+    with folder() as d, caller(200, gap=10) as target, Agent(d, rules) as agent:
+        agent.wait_attached(1)
+        target.go()
+        agent.wait_spans(2)
+        agent.write(rules.replace("50ms", "99h").replace("99h", "20h"))
+        agent.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: sorted(t["state"] for t in agent.ask("task.list")["tasks"]) == ["finished", "running"],
+                   "the old task finished, the edited one running")
+        agent.write(RULES)
+        agent.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: {t["state"] for t in agent.ask("task.list")["tasks"]} == {"finished"},
+                   "no task left")
+        agent.wait_attached(0)
+
+
+@test
+def killed_agent():
+    """Targets are unharmed, the store is readable, a running task goes on after the restart."""
+    with folder() as d, caller(300, ms=60, gap=10) as target, Agent(d) as agent:
+        agent.wait_instances(1)
+        task = agent.create(duration="60s")
+        short = agent.create(duration="1s", endpoint="none")
+        agent.wait_attached(1)
+        target.go()
+        before = len(agent.wait_spans(3))
+        agent.process.kill()
+        agent.process.wait()
+        check(target.process.poll() is None, "the target died with the agent")
+        status, out, err = spanprof("spans", "--store", d / "store.db", "--json")
+        check(status == 0, err)
+        kept = len(json.loads(out)["spans"])
+        check(kept >= 1, "nothing is left in the store")
+        time.sleep(1.2)  # the short task's time passes while no agent runs
+        agent.start()
+        wait_until(lambda: "resumed" in agent.events(task), "the task to be resumed")
+        number = len(agent.spans(id=task))
+        check(number >= kept, f"{kept} spans before, {number} after the restart")
+        spans = agent.wait_spans(max(number, before) + 2)
+        check(len({s["span"] for s in spans}) == len(spans), "span ids are not unique")
+        wait_until(lambda: "interrupted" in agent.events(short), "the other one to be told as interrupted")
+        target.wait_done()
+
+
+@test
+def report_from_the_store():
+    with folder() as d, caller(2) as target, Agent(d) as agent:
+        agent.wait_instances(1)
+        task = agent.create()
+        agent.wait_attached(1)
+        target.go()
+        span = agent.wait_spans(2)[0]["span"]
+        for options in (["--span", span], ["--task", task], []):
+            status, out, err = spanprof("report", "--store", d / "store.db", *options)
+            check(status == 0 and "request" in out and "blocked" in out, f"{out} {err}")
+        output = d / "x.json"
+        status, _, err = spanprof("report", "--store", d / "store.db", "-q", "-o", output)
+        check(status == 0, err)
+        spans = [s for s in json.loads(output.read_text())["spans"] if s]
+        check(len(spans) == 2 and all(s["on_cpu_ns"] + s["run_queue_ns"] + s["blocked_ns"] == s["duration_ns"]
+                                      for s in spans), f"{spans}")
+
+
+@test
+def command_line():
+    with folder() as d, caller() as target, Agent(d) as agent:
+        env = {"SPANPROF_SOCKET": str(d / "sock")}
+        agent.wait_instances(1)
+        status, out, err = spanprof("task", "create", "--service", "svc", "--duration", "1h", "--id", "mine", env=env)
+        check(status == 0 and out.strip() == "mine", f"{out} {err}")
+        agent.wait_attached(1)
+        status, out, _ = spanprof("task", "list", env=env)
+        check(status == 0 and "mine" in out and "running" in out, out)
+        for words in (["task", "show", "mine"], ["task", "log", "mine"], ["top"], ["top", "--metrics"],
+                      ["spans"], ["task", "list", "--json"]):
+            status, out, err = spanprof(*words, env=env)
+            check(status == 0 and out and not err, f"{words}: {status} {out} {err}")
+        refused = [(["task", "create", "--service", "nope"], "there are: svc"),
+                   (["task", "create", "--service", "svc", "--period", "1us"], "at least 1 ms"),
+                   (["task", "create", "--service", "svc", "--duration", "1h"], "overlaps with task 'mine'"),
+                   (["task", "cancel", "none"], "there is no task 'none'")]
+        for words, text in refused:
+            status, _, err = spanprof(*words, env=env)
+            check(status == 1 and text in err, f"{words}: {status} {err}")
+        status, _, err = spanprof("task", "cancel", "mine", env=env)
+        check(status == 0, err)
+        status, out, _ = spanprof("agent", "--check", "-c", agent.config)
+        check(status == 0 and f"svc / i-{target.pid}" in out, out)
+
+
+@test
+def second_agent_on_the_same_socket():
+    with folder() as d, Agent(d) as agent:
+        status, _, err = spanprof("agent", "-c", agent.config)
+        check(status == 1 and "another agent listens" in err, err)
+        agent.ask("ping")
+
+
+@test
+def flood_and_stall():
+    """Clients that flood, stall or talk rubbish do not hold up the others."""
+    with folder() as d, caller(3) as target, Agent(d) as agent, contextlib.ExitStack() as stack:
+        agent.wait_instances(1)
+        for i in range(24):
+            s = stack.enter_context(socket.socket(socket.AF_UNIX))
+            s.connect(str(d / "sock"))
+            s.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                if i % 3 == 0:
+                    s.send(b'{"v":1,"cmd":"top"}\n' * 5000)  # never reads a reply
+                elif i % 3 == 1:
+                    s.send(b"\0\xff rubbish " * 4000)  # no end of line
+                else:
+                    s.send(b'{"v":1')  # half a request
+        begin = time.monotonic()
+        agent.create()
+        agent.wait_attached(1)
+        check(time.monotonic() - begin < 5 * SLOW, "the flood held up a task")
+        target.go()
+        agent.wait_spans(3)
+        check(agent.rss() < (200 << 20 if SLOW > 1 else 60 << 20), f"memory {agent.rss()}")
+
+
+@test
+def other_users_are_refused():
+    need_program("setpriv")
+    rules = RULES.replace("{socket:", '{socket_mode: "0666", socket:')
+    with folder() as d, Agent(d, rules) as agent:
+        os.chmod(d, 0o755)
+        code = ("import socket; s = socket.socket(socket.AF_UNIX); s.connect('%s/sock');"
+                "s.sendall(b'{\"v\":1,\"cmd\":\"ping\"}\\n'); print(s.makefile().readline())" % d)
+        out = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3", "-c", code],
+                             capture_output=True, text=True, check=False)
+        check('"code":"permission"' in out.stdout, f"{out}")
+        agent.ask("ping")
+
+
+@test
+def full_disk():
+    need_program("mount", "umount")
+    with folder() as d:
+        disk = d / "disk"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=320k", "none", str(disk)], check=False).returncode:
+            raise Skip("cannot mount a small tmpfs")
+        try:
+            with caller(400, ms=55, gap=1) as target, \
+                    Agent(d, RULES.replace("DIR/store.db", "DIR/disk/store.db")) as agent:
+                agent.wait_instances(1)
+                agent.create(duration="0")
+                agent.wait_attached(1)
+                (disk / "filler").write_bytes(b"x" * (os.statvfs(disk).f_bavail * 4096 - 8192))
+                target.go()
+
+                def store():
+                    return next(x for x in agent.ask("top")["links"] if x["name"] == "store")
+
+                wait_until(lambda: store()["dropped"] > 0 and store()["state"] == "failing", "a store that fails")
+                (disk / "filler").unlink()
+                wait_until(lambda: store()["state"] == "ready", "the store to recover", 40)
+                check(target.process.poll() is None, "the target died")
+        finally:
+            subprocess.run(["umount", str(disk)], check=False)
+
+
+@test
+def budget_raises_the_periods():
+    rules = RULES + "limits: {cpu: 0.1%}\n"
+    script = ["-w", "-n", "100000", "-t", "4", "a=spin:5"]
+    with folder() as d, Target("phases-gcc-O2", *script) as target, Agent(d, rules) as agent:
+        agent.wait_instances(1)
+        agent.create(threshold="0", period="1ms", duration="0", parallel=1000)
+        agent.wait_attached(1)
+        target.go()
+        wait_until(lambda: agent.ask("top")["period_factor"] >= 4, "longer dump periods")
+        agent.command.err.wait_for("event=budget.*limit=0.1%")
+
+
+@test
+def life_under_systemd():
+    """Type=notify with a watchdog, and the privileges of the unit under a user of its own."""
+    need_program("setpriv")
+    caps = "+perfmon,+bpf,+sys_ptrace,+dac_read_search,+checkpoint_restore,+syslog,+sys_admin"
+    with folder() as d, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify, caller(2) as target:
+        notify.bind(str(d / "notify"))
+        notify.settimeout(30 * SLOW)
+        shutil.chown(d, 65534, 65534)
+        os.chmod(d / "notify", 0o666)
+        prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", f"--inh-caps={caps}",
+                  f"--ambient-caps={caps}", "--bounding-set", f"-all,{caps}"]
+        env = {"NOTIFY_SOCKET": str(d / "notify"), "WATCHDOG_USEC": "400000"}
+        with Agent(d, env=env, prefix=prefix) as agent:
+            def hear(word):
+                wait_until(lambda: notify.recv(4096).decode() == word, word)
+
+            hear("READY=1")
+            hear("WATCHDOG=1")
+            agent.wait_instances(1)
+            agent.create()
+            agent.wait_attached(1)
+            target.go()
+            check(agent.wait_spans(2), "no spans")
+            status = pathlib.Path(f"/proc/{agent.process.pid}/status").read_text()
+            check("NoNewPrivs:\t1" in status and "Seccomp:\t2" in status, status)
+            check("Uid:\t65534" in status, status)
+            agent.process.send_signal(signal.SIGHUP)
+            hear("RELOADING=1")
+            hear("READY=1")
+            agent.process.send_signal(signal.SIGTERM)
+            hear("STOPPING=1")
+            check(agent.process.wait(20) == 0, "exit status")
+        check(not (d / "sock").exists(), "the socket is left behind")
+
+
+@test
+def ten_thousand_short_processes():
+    """A running task, a churn of other matching processes: memory stays as it is."""
+    rules = RULES + '- {name: churn, match: [{exe: "*/true"}], instance: "t-{pid}", endpoints: [{spec: main}]}\n'
+    true = os.path.realpath(shutil.which("true"))
+
+    def churn(number, until):
+        done = 0
+        while done < number and time.monotonic() < until:
+            batch = [subprocess.Popen([true]) for _ in range(20)]
+            for p in batch:
+                p.wait()
+            done += len(batch)
+        return done
+
+    with folder() as d, caller(2000, ms=60, gap=5) as target, Agent(d, rules) as agent:
+        agent.wait_instances(1)
+        agent.create(duration="0")
+        agent.wait_attached(1)
+        target.go()
+        churn(1000, time.monotonic() + 60)
+        before = agent.rss()
+        done = churn(10000, time.monotonic() + 100)
+        grown = agent.rss() - before
+        check(done >= 2000, f"only {done} processes in the time given")
+        check(grown < (40 << 20 if SLOW > 1 else 2 << 20), f"memory grew by {grown} bytes with {done} processes")
+        top = agent.ask("top")
+        check(top["instances"] <= 25, f"{top['instances']} instances are left")
+        print(f"# {done} processes, memory {before / 1e6:.1f} MB {grown / 1e6:+.1f} MB")
+
+
+if __name__ == "__main__":
+    main(needs=[need_bpf])

@@ -78,6 +78,11 @@ bool escape_next(const char **s, struct escape_unit *ret)
 
 	if (!*p)
 		return false;
+	if (*p >= 0x20 && *p < 0x7f) { /* nearly all of it */
+		*ret = (struct escape_unit){.text = {*p}, .bytes = 1, .width = 1};
+		++*s;
+		return true;
+	}
 	n = decode_utf8(p, &c);
 	*s += n ? n : 1;
 	if (n && c >= 0x20 && c != 0x7f && !in_ranges(c, hidden, ARRAY_SIZE(hidden))) {

@@ -23,10 +23,20 @@
 
 enum { TEXT_MAX_BYTES = 512 << 20 };
 
+/* What a line is made from: when all of it is the same, so is the line. */
+struct seen {
+	uint32_t name;
+	uint32_t stack;
+	uint32_t kind_cause;
+	uint32_t line; /* id */
+};
+
 struct folded {
 	struct strpool *lines; /* owned; distinct stacks, ids from 1 on */
 	VEC(uint64_t) wall_ns; /* by id of the line */
-	char *buf;             /* owned: the line under construction */
+	struct hash line_ids;  /* hash of name, stack and state -> index into seen */
+	VEC(struct seen) seen;
+	char *buf; /* owned: the line under construction */
 	size_t buf_bytes;
 	FILE *line; /* owned: writes to buf */
 };
@@ -35,6 +45,8 @@ static void folded_deinit(struct folded *f)
 {
 	strpool_free(f->lines);
 	vec_free(&f->wall_ns);
+	hash_deinit(&f->line_ids);
+	vec_free(&f->seen);
 	if (f->line)
 		fclose(f->line);
 	free(f->buf);
@@ -44,6 +56,7 @@ static int folded_init(struct folded *f)
 {
 	int r = strpool_new(&f->lines, TEXT_MAX_BYTES);
 
+	hash_init(&f->line_ids);
 	if (!r)
 		r = vec_push(&f->wall_ns, 0);
 	if (r)
@@ -62,7 +75,7 @@ static void put_frame(FILE *out, const char *name, const char *suffix)
 	while (escape_next(&name, &u) && n < ESCAPE_MAX_BYTES) {
 		if (u.bytes == 1 && u.text[0] == ';')
 			u.text[0] = ':';
-		fwrite(u.text, 1, u.bytes, out);
+		fwrite_unlocked(u.text, 1, u.bytes, out);
 		n += u.bytes;
 	}
 	fputs(suffix, out);
@@ -94,10 +107,11 @@ static void put_state(FILE *out, const struct profile_sample *s)
 		fprintf(out, ";[blocked: %s]", block_cause_name(s->cause));
 }
 
-static int put_sample(struct folded *f, const struct profile *p, const struct profile_sample *s)
+/* The id of the line of the sample; lines that read the same are one. */
+static int make_line(struct folded *f, const struct profile *p, const struct profile_sample *s,
+		     uint32_t *ret)
 {
 	const struct profile_stack *stack = &p->stacks.at[s->stack];
-	uint32_t id;
 	int r;
 
 	rewind(f->line);
@@ -108,11 +122,34 @@ static int put_sample(struct folded *f, const struct profile *p, const struct pr
 	fputc(0, f->line);
 	if (fflush(f->line))
 		return -ENOMEM;
-	r = strpool_add(f->lines, f->buf, &id);
-	if (!r && id == f->wall_ns.n)
-		r = vec_push(&f->wall_ns, 0);
+	r = strpool_add(f->lines, f->buf, ret);
+	return r || *ret < f->wall_ns.n ? r : vec_push(&f->wall_ns, 0);
+}
+
+static bool same(const struct seen *a, const struct seen *b)
+{
+	return a->name == b->name && a->stack == b->stack && a->kind_cause == b->kind_cause;
+}
+
+static int put_sample(struct folded *f, const struct profile *p, const struct profile_sample *s)
+{
+	struct seen key = {p->spans.at[s->span].name, s->stack, (uint32_t)s->kind << 8 | s->cause};
+	uint64_t h = hash_bytes(&key, sizeof(key), f->line_ids.seed), *found;
+	int r;
+
+	for (; (found = hash_get(&f->line_ids, h)); h++) {
+		if (same(&f->seen.at[*found], &key)) {
+			f->wall_ns.at[f->seen.at[*found].line] += s->wall_ns;
+			return 0;
+		}
+	}
+	r = make_line(f, p, s, &key.line);
 	if (!r)
-		f->wall_ns.at[id] += s->wall_ns;
+		r = vec_push(&f->seen, key);
+	if (!r)
+		r = hash_set(&f->line_ids, h, f->seen.n - 1);
+	if (!r)
+		f->wall_ns.at[key.line] += s->wall_ns;
 	return r;
 }
 

@@ -39,17 +39,15 @@ static int put_bytes(const char *s, size_t n, void *ctx)
 	return ferror(w->out) ? -1 : 0;
 }
 
-/* Writes and frees the value; NULL means that there was no memory for it. */
-static int put_value(struct writer *w, json_t *take_value)
+/* Writes and frees the value; NULL means that there was no memory for it. flags: JSON_EMBED or 0. */
+static int put_value(struct writer *w, json_t *take_value, size_t flags)
 {
 	json_auto_t *value = take_value;
 
 	if (!value)
 		return -ENOMEM;
-	return json_dump_callback(value, put_bytes, w,
-				  JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6))
-		       ? -EIO
-		       : 0;
+	flags |= JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6);
+	return json_dump_callback(value, put_bytes, w, flags) ? -EIO : 0;
 }
 
 static json_t *clean_string(const char *s)
@@ -72,7 +70,7 @@ static json_t *hex(uint64_t v)
 static int put_member(struct writer *w, const char *name, json_t *take_value)
 {
 	fprintf(w->out, ",\n\"%s\":", name);
-	return put_value(w, take_value);
+	return put_value(w, take_value, 0);
 }
 
 /* A table: a row a line; row 0 is reserved and null, so that indexes count from 0. */
@@ -84,7 +82,7 @@ static int put_table(struct writer *w, const char *name, size_t n,
 	fprintf(w->out, ",\n\"%s\":[\nnull", name);
 	for (uint32_t i = 1; i < n && !r; i++) {
 		fputs(",\n", w->out);
-		r = put_value(w, row(w, i));
+		r = put_value(w, row(w, i), 0);
 	}
 	fputs("\n]", w->out);
 	return r;
@@ -163,47 +161,36 @@ static json_t *row_stack(struct writer *w, uint32_t i)
 			 index_array(w->p->stack_runs.at + s->first, s->n));
 }
 
-static json_t *sample_object(const struct profile_sample *s, uint64_t span_start_ns)
+/* Without jansson: samples are most of a document, and nothing in them needs an escape. */
+static void put_sample(FILE *out, const struct profile_sample *s, uint64_t span_start_ns)
 {
-	json_auto_t *o = json_pack("{s:I, s:s, s:I, s:I, s:I, s:I}", "stack", (json_int_t)s->stack,
-				   "kind", sample_kind_name(s->kind), "wall_ns",
-				   (json_int_t)s->wall_ns, "count", (json_int_t)s->count,
-				   "start_ns", (json_int_t)(s->start_ns - span_start_ns), "end_ns",
-				   (json_int_t)(s->end_ns - span_start_ns));
 	const char *syscall = syscall_name(s->syscall_nr);
 
-	if (!o)
-		return NULL;
-	if (s->cause != BLOCK_NONE &&
-	    json_object_set_new(o, "cause", json_string(block_cause_name(s->cause))))
-		return NULL;
-	if (s->syscall_nr >= 0 &&
-	    json_object_set_new(o, "syscall",
-				syscall ? json_string(syscall) : json_sprintf("%d", s->syscall_nr)))
-		return NULL;
-	if (s->seq != UINT32_MAX && json_object_set_new(o, "seq", json_integer(s->seq)))
-		return NULL;
-	if (s->waker_tid &&
-	    json_object_set_new(o, "waker",
-				json_pack("{s:I, s:I}", "pid", (json_int_t)s->waker_tgid, "tid",
-					  (json_int_t)s->waker_tid)))
-		return NULL;
-	return TAKE_PTR(o);
+	fprintf(out, "{\"stack\":%" PRIu32 ",\"kind\":\"%s\",\"wall_ns\":%" PRIu64 ",\"count\":%u",
+		s->stack, sample_kind_name(s->kind), s->wall_ns, s->count);
+	fprintf(out, ",\"start_ns\":%" PRId64 ",\"end_ns\":%" PRId64,
+		(int64_t)(s->start_ns - span_start_ns), (int64_t)(s->end_ns - span_start_ns));
+	if (s->cause != BLOCK_NONE)
+		fprintf(out, ",\"cause\":\"%s\"", block_cause_name(s->cause));
+	if (s->syscall_nr >= 0 && syscall)
+		fprintf(out, ",\"syscall\":\"%s\"", syscall);
+	else if (s->syscall_nr >= 0)
+		fprintf(out, ",\"syscall\":\"%" PRId32 "\"", s->syscall_nr);
+	if (s->seq != UINT32_MAX)
+		fprintf(out, ",\"seq\":%" PRIu32, s->seq);
+	if (s->waker_tid)
+		fprintf(out, ",\"waker\":{\"pid\":%" PRIu32 ",\"tid\":%" PRIu32 "}", s->waker_tgid,
+			s->waker_tid);
+	fputc('}', out);
 }
 
-static json_t *row_span(struct writer *w, uint32_t i)
+/* All of a span but its samples. */
+static json_t *span_object(struct writer *w, const struct profile_span *s)
 {
-	const struct profile_span *s = &w->p->spans.at[i];
-	json_auto_t *samples = json_array();
 	json_int_t start_ns = (json_int_t)(s->start_ns - w->p->start_mono_ns);
 
-	for (uint32_t k = 0; k < s->n_samples; k++)
-		if (json_array_append_new(
-			    samples,
-			    sample_object(&w->p->samples.at[s->first_sample + k], s->start_ns)))
-			return NULL;
 	return json_pack(
-		"{s:o, s:I, s:o, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:I, s:O}",
+		"{s:o, s:I, s:o, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:I}",
 		"id", json_sprintf("%" PRIu64, s->span_id), "endpoint", (json_int_t)s->endpoint,
 		"name", string(w, s->name), "pid", (json_int_t)s->tgid, "tid", (json_int_t)s->tid,
 		"thread", string(w, s->comm), "instance", (json_int_t)s->instance_id, "start_ns",
@@ -211,7 +198,29 @@ static json_t *row_span(struct writer *w, uint32_t i)
 		(json_int_t)s->oncpu_ns, "run_queue_ns", (json_int_t)s->runq_ns, "blocked_ns",
 		(json_int_t)s->blocked_ns, "end", end_reason_name(s->end_reason), "snapshots_due",
 		(json_int_t)s->n_due, "snapshots_kept", (json_int_t)s->n_kept, "stacks_incomplete",
-		(json_int_t)s->n_incomplete, "samples", samples);
+		(json_int_t)s->n_incomplete);
+}
+
+static int put_spans(struct writer *w)
+{
+	int r = 0;
+
+	fputs(",\n\"spans\":[\nnull", w->out);
+	for (size_t i = 1; i < w->p->spans.n && !r; i++) {
+		const struct profile_span *s = &w->p->spans.at[i];
+
+		fputs(",\n{", w->out);
+		r = put_value(w, span_object(w, s), JSON_EMBED);
+		fputs(",\"samples\":[", w->out);
+		for (uint32_t k = 0; k < s->n_samples; k++) {
+			if (k)
+				fputc(',', w->out);
+			put_sample(w->out, &w->p->samples.at[s->first_sample + k], s->start_ns);
+		}
+		fputs("]}", w->out);
+	}
+	fputs("\n]", w->out);
+	return r;
 }
 
 /* The node's own time by state and cause, without the zeros. */
@@ -396,7 +405,7 @@ static int put_document(struct writer *w)
 	if (!r)
 		r = put_table(w, "stacks", p->stacks.n, row_stack);
 	if (!r)
-		r = put_table(w, "spans", p->spans.n, row_span);
+		r = put_spans(w);
 	fputs("}\n", w->out);
 	return r;
 }

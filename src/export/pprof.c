@@ -19,13 +19,18 @@
 #include "export/summary.h"
 #include "pprof.pb-c.h"
 
-enum { LABELS = 5, VALUES = 2 };
+enum label { LABEL_ENDPOINT, LABEL_SPAN, LABEL_THREAD, LABEL_PROCESS, LABEL_STATE, LABELS };
+
+enum { VALUES = 2 };
 
 struct pprof {
 	const struct profile *p;
 	struct arena arena;
 	struct dict dict;
 	struct groups groups;
+	uint64_t **stacks;    /* owned; stack -> location ids in the arena, shared by its samples */
+	int64_t keys[LABELS]; /* strings of the labels' keys */
+	int64_t states[SAMPLE_KIND_MAX][BLOCK_CAUSE_MAX];
 	Pprof__Profile message; /* its parts are in the arena */
 	VEC(int64_t) comments;
 };
@@ -36,6 +41,7 @@ static void pprof_deinit(struct pprof *b)
 	dict_deinit(&b->dict);
 	groups_deinit(&b->groups);
 	vec_free(&b->comments);
+	free(b->stacks);
 }
 
 static int text_index(struct pprof *b, const char *text, int64_t *ret)
@@ -132,56 +138,85 @@ static int fill_locations(struct pprof *b, Pprof__Profile *m)
 	return r;
 }
 
-static int fill_stack(struct pprof *b, const struct group *g, Pprof__Sample *out)
+static int fill_stack(struct pprof *b, uint32_t stack, Pprof__Sample *out)
 {
-	const struct profile_stack *stack = &b->p->stacks.at[g->stack];
+	const struct profile_stack *s = &b->p->stacks.at[stack];
 	uint32_t idx = 0;
 	int r = 0;
 
-	out->location_id = arena_alloc(&b->arena, stack->n, sizeof(*out->location_id));
-	if (!out->location_id)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < stack->n && !r; i++) {
-		r = dict_location(&b->dict, b->p->stack_runs.at[stack->first + i], &idx);
-		out->location_id[out->n_location_id++] = idx;
+	if (!b->stacks[stack]) {
+		b->stacks[stack] = arena_alloc(&b->arena, s->n, sizeof(uint64_t));
+		if (!b->stacks[stack])
+			return -ENOMEM;
+		for (uint32_t i = 0; i < s->n && !r; i++) {
+			r = dict_location(&b->dict, b->p->stack_runs.at[s->first + i], &idx);
+			b->stacks[stack][i] = idx;
+		}
 	}
+	out->location_id = b->stacks[stack];
+	out->n_location_id = s->n;
 	return r;
 }
 
-/* A text, or a number when there is no text. */
-static int add_label(struct pprof *b, Pprof__Sample *s, const char *key, const char *text,
-		     int64_t num)
+/* "on-cpu", "blocked:lock" ... */
+static int state_index(struct pprof *b, const struct group *g, int64_t *ret)
 {
-	Pprof__Label *l = s->label[s->n_label++];
-	int r;
+	int64_t *cached = &b->states[g->kind][g->cause];
+	char text[64];
+	int r = 0;
 
-	pprof__label__init(l);
-	r = text_index(b, key, &l->key_str);
-	if (!r && text)
-		r = text_index(b, *text ? text : "[unnamed]", &l->str_str);
-	l->num = text ? 0 : num;
+	if (!*cached) {
+		snprintf(text, sizeof(text), "%s%s%s", sample_kind_name(g->kind),
+			 g->cause != BLOCK_NONE ? ":" : "", block_cause_name(g->cause));
+		r = text_index(b, text, cached);
+	}
+	*ret = *cached;
 	return r;
+}
+
+static int name_index(struct pprof *b, uint32_t name, int64_t *ret)
+{
+	uint32_t idx = 0;
+	int r = dict_string(&b->dict, name, &idx);
+
+	*ret = idx;
+	return r || idx ? r : text_index(b, "[unnamed]", ret);
 }
 
 static int fill_labels(struct pprof *b, const struct group *g, Pprof__Sample *out)
 {
 	const struct profile_span *span = &b->p->spans.at[g->span];
-	char state[64];
 	int r;
 
 	out->label = arena_rows(&b->arena, LABELS, sizeof(Pprof__Label));
 	if (!out->label)
 		return -ENOMEM;
-	snprintf(state, sizeof(state), "%s%s%s", sample_kind_name(g->kind),
-		 g->cause != BLOCK_NONE ? ":" : "", block_cause_name(g->cause));
-	r = add_label(b, out, "endpoint", strpool_get(b->p->strings, span->name), 0);
-	if (!r)
-		r = add_label(b, out, "span", NULL, span->span_id);
-	if (!r)
-		r = add_label(b, out, "thread", NULL, span->tid);
-	if (!r)
-		r = add_label(b, out, "process", NULL, span->tgid);
-	return r ? r : add_label(b, out, "state", state, 0);
+	for (; out->n_label < LABELS; out->n_label++) {
+		pprof__label__init(out->label[out->n_label]);
+		out->label[out->n_label]->key_str = b->keys[out->n_label];
+	}
+	out->label[LABEL_SPAN]->num = span->span_id;
+	out->label[LABEL_THREAD]->num = span->tid;
+	out->label[LABEL_PROCESS]->num = span->tgid;
+	r = name_index(b, span->name, &out->label[LABEL_ENDPOINT]->str_str);
+	return r ? r : state_index(b, g, &out->label[LABEL_STATE]->str_str);
+}
+
+static int init_labels(struct pprof *b)
+{
+	static const char *const keys[] = {
+		[LABEL_ENDPOINT] = "endpoint", [LABEL_SPAN] = "span",   [LABEL_THREAD] = "thread",
+		[LABEL_PROCESS] = "process",   [LABEL_STATE] = "state",
+	};
+	int r = 0;
+
+	_Static_assert(ARRAY_SIZE(keys) == LABELS, "keys");
+	b->stacks = calloc(b->p->stacks.n, sizeof(*b->stacks));
+	if (!b->stacks)
+		return -ENOMEM;
+	for (size_t i = 0; i < LABELS && !r; i++)
+		r = text_index(b, keys[i], &b->keys[i]);
+	return r;
 }
 
 /* The first mapping is to be the program: the module of the outermost frame. */
@@ -205,8 +240,10 @@ static int add_main_mapping(struct pprof *b)
 
 static int fill_samples(struct pprof *b, Pprof__Profile *m)
 {
-	int r = add_main_mapping(b);
+	int r = init_labels(b);
 
+	if (!r)
+		r = add_main_mapping(b);
 	if (!r)
 		r = groups_init(&b->groups, b->p);
 	if (r)
@@ -225,7 +262,7 @@ static int fill_samples(struct pprof *b, Pprof__Profile *m)
 		out->n_value = VALUES;
 		out->value[0] = g->count;
 		out->value[1] = g->wall_ns;
-		r = fill_stack(b, g, out);
+		r = fill_stack(b, g->stack, out);
 		if (!r)
 			r = fill_labels(b, g, out);
 	}

@@ -4,8 +4,9 @@
  *
  * A node is found by (parent, key of the frame), where the key is the frame itself or, by function,
  * the first frame seen of the same function. Samples are walked root first, so that the time of a
- * node is always that of all samples that pass through it. The order of children depends on the
- * samples only, never on hash order.
+ * node is always that of all samples that pass through it; those with the same stack and state are
+ * added up first, and walked once. The order of children depends on the samples only, never on
+ * hash order.
  */
 #include "model/tree.h"
 
@@ -16,13 +17,23 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 
+/* Samples that differ in span and time only. */
+struct entry {
+	uint32_t stack;
+	uint32_t kind_cause; /* kind << 8 | cause */
+	uint64_t wall_ns;
+	uint64_t count;
+};
+
 struct builder {
 	const struct profile *p;
 	enum tree_key key;
 	struct tree tree;
-	uint32_t *canonical;  /* owned; frame -> first frame of the same function */
-	struct hash children; /* parent << 32 | key frame -> node */
-	struct hash lines;    /* node << 32 | frame -> total ns; TREE_BY_FUNCTION */
+	uint32_t *canonical;       /* owned; frame -> first frame of the same function */
+	struct hash children;      /* parent << 32 | key frame -> node */
+	VEC(struct entry) entries; /* in the order in which the samples bring them */
+	struct hash entry_ids;     /* stack << 32 | kind_cause -> index into entries */
+	struct hash lines;         /* node << 32 | frame -> total ns; TREE_BY_FUNCTION */
 };
 
 static void builder_deinit(struct builder *b)
@@ -31,6 +42,8 @@ static void builder_deinit(struct builder *b)
 	free(b->canonical);
 	hash_deinit(&b->children);
 	hash_deinit(&b->lines);
+	hash_deinit(&b->entry_ids);
+	vec_free(&b->entries);
 }
 
 static bool same_function(const struct profile_frame *a, const struct profile_frame *b)
@@ -109,24 +122,45 @@ static int add_line(struct builder *b, uint32_t node, uint32_t frame, uint64_t w
 	return 0;
 }
 
-static void add_total(struct tree_node *n, const struct profile_sample *s, enum stack_stop stop)
-{
-	n->total_ns += s->wall_ns;
-	n->count += s->count;
-	n->total_by_kind[s->kind] += s->wall_ns;
-	if (stop != STACK_STOP_ENDPOINT && stop != STACK_STOP_NONE)
-		n->incomplete_ns += s->wall_ns;
-}
-
 static int add_sample(struct builder *b, const struct profile_sample *s)
 {
+	uint32_t kind_cause = (uint32_t)s->kind << 8 | s->cause;
+	uint64_t key = (uint64_t)s->stack << 32 | kind_cause;
+	uint64_t *found = hash_get(&b->entry_ids, key);
+	struct entry *e;
+	int r;
+
+	if (!found) {
+		r = vec_push(&b->entries, (struct entry){s->stack, kind_cause});
+		if (!r)
+			r = hash_set(&b->entry_ids, key, b->entries.n - 1);
+		if (r)
+			return r;
+	}
+	e = &b->entries.at[found ? *found : b->entries.n - 1];
+	e->wall_ns += s->wall_ns;
+	e->count += s->count;
+	return 0;
+}
+
+static void add_total(struct tree_node *n, const struct entry *e, enum stack_stop stop)
+{
+	n->total_ns += e->wall_ns;
+	n->count += e->count;
+	n->total_by_kind[e->kind_cause >> 8] += e->wall_ns;
+	if (stop != STACK_STOP_ENDPOINT && stop != STACK_STOP_NONE)
+		n->incomplete_ns += e->wall_ns;
+}
+
+static int walk_entry(struct builder *b, const struct entry *e)
+{
 	const struct profile *p = b->p;
-	const struct profile_stack *stack = &p->stacks.at[s->stack];
+	const struct profile_stack *stack = &p->stacks.at[e->stack];
 	struct tree_node *leaf;
 	uint32_t node = 0;
 	int r;
 
-	add_total(&b->tree.nodes.at[0], s, stack->stop);
+	add_total(&b->tree.nodes.at[0], e, stack->stop);
 	for (uint32_t i = stack->n; i-- > 0;) {
 		const struct profile_location *l =
 			&p->locations.at[p->stack_runs.at[stack->first + i]];
@@ -136,16 +170,16 @@ static int add_sample(struct builder *b, const struct profile_sample *s)
 
 			r = child(b, node, frame, &node);
 			if (!r)
-				r = add_line(b, node, frame, s->wall_ns);
+				r = add_line(b, node, frame, e->wall_ns);
 			if (r)
 				return r;
-			add_total(&b->tree.nodes.at[node], s, stack->stop);
+			add_total(&b->tree.nodes.at[node], e, stack->stop);
 		}
 	}
 	leaf = &b->tree.nodes.at[node];
-	leaf->self_ns += s->wall_ns;
-	leaf->self_by_kind[s->kind] += s->wall_ns;
-	leaf->self_by_cause[s->cause] += s->wall_ns;
+	leaf->self_ns += e->wall_ns;
+	leaf->self_by_kind[e->kind_cause >> 8] += e->wall_ns;
+	leaf->self_by_cause[e->kind_cause & 0xff] += e->wall_ns;
 	return 0;
 }
 
@@ -214,6 +248,7 @@ int tree_build(const struct profile *p, enum tree_key key,
 
 	hash_init(&b.children);
 	hash_init(&b.lines);
+	hash_init(&b.entry_ids);
 	r = vec_push(&b.tree.nodes, (struct tree_node){});
 	if (!r && key == TREE_BY_FUNCTION)
 		r = fill_canonical(&b);
@@ -225,6 +260,8 @@ int tree_build(const struct profile *p, enum tree_key key,
 		for (uint32_t j = 0; j < span->n_samples && !r; j++)
 			r = add_sample(&b, &p->samples.at[span->first_sample + j]);
 	}
+	for (size_t i = 0; i < b.entries.n && !r; i++)
+		r = walk_entry(&b, &b.entries.at[i]);
 	if (!r)
 		r = sort_children(&b.tree);
 	if (!r && key == TREE_BY_FUNCTION)

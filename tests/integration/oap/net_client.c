@@ -377,6 +377,8 @@ int main(int argc, char **argv)
 		set_option(c, argv[i]);
 	if (skywalking_new(&c->config, &c->source, &c->sink, &e)) {
 		printf("error %s\n", e.text);
+		free(c->tasks);
+		free(c);
 		return 1;
 	}
 	c->serial = clock_real_ns();

@@ -12,7 +12,6 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
-#include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
@@ -53,7 +52,7 @@ struct rpc {
 	size_t max_answer_bytes;
 	int event_fd;
 	pthread_t thread;
-	bool has_thread;
+	bool is_open;         /* the core and the thread are there */
 	pthread_mutex_t lock; /* guards the rest */
 	struct call_state *running;
 	VEC(struct rpc_call *) done;
@@ -314,21 +313,55 @@ static int enlist(struct rpc *r, struct call_state *s)
 	return error;
 }
 
+static void no_log(gpr_log_func_args *args)
+{
+}
+
+static void close_queue(struct rpc *r)
+{
+	grpc_completion_queue_shutdown(r->queue);
+	run(r); /* takes the end of the queue */
+	grpc_completion_queue_destroy(r->queue);
+	grpc_shutdown_blocking();
+}
+
+/* With the first call: whoever gives up privileges before it has no thread that keeps them. */
+static int open_core(struct rpc *r)
+{
+	int error;
+
+	if (r->is_open)
+		return 0;
+	/* What the core would print on its own comes back as the status of a call. */
+	gpr_set_log_function(no_log);
+	grpc_init();
+	r->queue = grpc_completion_queue_create_for_next(NULL);
+	error = rpc_channel_open(r->channel);
+	if (!error)
+		error = -pthread_create(&r->thread, NULL, run, r);
+	if (error)
+		close_queue(r);
+	r->is_open = !error;
+	return error;
+}
+
 int rpc_start(struct rpc *r, struct rpc_call *take_call, uint64_t mono_ns)
 {
 	struct call_state *s;
 	sigset_t old;
+	int error;
 
 	take_call->start_ns = mono_ns;
 	take_call->status = RPC_UNAVAILABLE;
 	block_signals(&old);
-	s = state_new(r, take_call);
+	error = open_core(r);
+	s = error ? NULL : state_new(r, take_call);
 	if (!s || enlist(r, s)) {
 		if (s)
 			state_free(s);
 		rpc_call_free(take_call);
 		restore_signals(&old);
-		return -ENOMEM;
+		return error ? error : -ENOMEM;
 	}
 	s->sending = true; /* before the thread can see the end of the receiving half */
 	start_receiving(s);
@@ -363,13 +396,12 @@ int rpc_set_token(struct rpc *r, const char *token, struct errmsg *e)
 {
 	char *copy = NULL;
 
-	if (token && *token) {
-		grpc_slice slice = grpc_slice_from_static_string(token);
-
-		if (!grpc_header_nonbin_value_is_legal(slice))
+	for (const char *t = token; t && *t; t++)
+		if (*t < ' ' || *t > '~')
 			return errmsg_set(
 				e, -EINVAL,
 				"the backend's token holds characters that are not allowed in a header; only printable ASCII is");
+	if (token && *token) {
 		copy = strdup(token);
 		if (!copy)
 			return -ENOMEM;
@@ -383,6 +415,8 @@ void rpc_next_address(struct rpc *r)
 {
 	sigset_t old;
 
+	if (!r->is_open)
+		return;
 	block_signals(&old);
 	rpc_channel_next(r->channel);
 	restore_signals(&old);
@@ -393,26 +427,9 @@ const char *rpc_address(const struct rpc *r)
 	return rpc_channel_address(r->channel);
 }
 
-static int start_thread(struct rpc *r, struct errmsg *e)
-{
-	int error = pthread_create(&r->thread, NULL, run, r);
-
-	if (error)
-		return errmsg_set(e, -error,
-				  "cannot start the thread of the backend's connection: %s",
-				  strerror(error));
-	r->has_thread = true;
-	return 0;
-}
-
-static void no_log(gpr_log_func_args *args)
-{
-}
-
 int rpc_new(struct rpc **ret, const struct rpc_options *o, struct errmsg *e)
 {
 	struct rpc *r = calloc(1, sizeof(*r));
-	sigset_t old;
 	int error;
 
 	if (!r)
@@ -421,17 +438,9 @@ int rpc_new(struct rpc **ret, const struct rpc_options *o, struct errmsg *e)
 	r->timeout_ns = o->timeout_ns ? o->timeout_ns : TIMEOUT_S * 1000000000ULL;
 	r->max_answer_bytes = o->max_answer_bytes ? o->max_answer_bytes : ANSWER_MAX;
 	r->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	block_signals(&old);
-	/* What the core would print on its own comes back as the status of a call. */
-	gpr_set_log_function(no_log);
-	grpc_init();
-	r->queue = grpc_completion_queue_create_for_next(NULL);
 	error = r->event_fd < 0 ? -errno : rpc_set_token(r, o->token, e);
 	if (!error)
 		error = rpc_channel_new(&r->channel, o, r->max_answer_bytes, e);
-	if (!error)
-		error = start_thread(r, e);
-	restore_signals(&old);
 	if (error) {
 		rpc_free(r);
 		return error;
@@ -450,17 +459,18 @@ struct rpc *rpc_free(struct rpc *r)
 	for (struct call_state *s = r->running; s; s = s->next)
 		grpc_call_cancel(s->core, NULL);
 	pthread_mutex_unlock(&r->lock);
-	grpc_completion_queue_shutdown(r->queue);
-	if (r->has_thread)
+	if (r->is_open) {
+		grpc_completion_queue_shutdown(r->queue);
 		pthread_join(r->thread, NULL);
-	else
-		run(r); /* takes the end of the queue */
+	}
 	while ((c = rpc_take_done(r)))
 		rpc_call_free(c);
 	vec_free(&r->done);
 	rpc_channel_free(r->channel);
-	grpc_completion_queue_destroy(r->queue);
-	grpc_shutdown_blocking();
+	if (r->is_open) {
+		grpc_completion_queue_destroy(r->queue);
+		grpc_shutdown_blocking();
+	}
 	if (r->event_fd >= 0)
 		close(r->event_fd);
 	free(r->token);

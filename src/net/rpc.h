@@ -74,14 +74,17 @@ struct rpc_call {
 struct rpc_call *rpc_call_new(const char *path);
 struct rpc_call *rpc_call_free(struct rpc_call *c);
 
-/* Reads the files, starts the thread; makes no connection yet. */
+/*
+ * Reads the files. The core and its threads start with the first call, and so with the privileges
+ * that the caller has then.
+ */
 int rpc_new(struct rpc **ret, const struct rpc_options *o, struct errmsg *e);
 /* Cancels what is under way and frees it without calling done. */
 struct rpc *rpc_free(struct rpc *r);
 
 int rpc_fd(const struct rpc *r);
 
-/* Consumes the call, always: 0, or -ENOMEM and it is freed without having been started. */
+/* Consumes the call, always: 0, or a negative errno and it is freed without having been started. */
 int rpc_start(struct rpc *r, struct rpc_call *take_call, uint64_t mono_ns);
 
 /* The next finished call, or NULL. */

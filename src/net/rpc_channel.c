@@ -26,6 +26,8 @@ struct rpc_channel {
 	size_t current;
 	char *server_name; /* owned */
 	size_t max_answer_bytes;
+	bool tls;
+	char *ca, *cert, *key; /* owned, PEM; NULL: none */
 	grpc_channel_credentials *credentials;
 	grpc_channel *core;
 };
@@ -47,33 +49,31 @@ static int read_pem(const char *path, const char *what, char **ret, struct errms
 	return 0;
 }
 
-static int make_credentials(struct rpc_channel *c, const struct rpc_options *o, struct errmsg *e)
+static int read_files(struct rpc_channel *c, const struct rpc_options *o, struct errmsg *e)
 {
-	AUTO_FREE char *ca = NULL, *cert = NULL, *key = NULL;
-	grpc_ssl_pem_key_cert_pair pair;
 	int r;
 
-	if (!o->tls) {
-		c->credentials = grpc_insecure_credentials_create();
-		return c->credentials ? 0 : -ENOMEM;
-	}
+	if (!o->tls)
+		return 0;
 	if (!o->cert_file != !o->key_file)
 		return errmsg_set(e, -EINVAL,
 				  "the backend needs both a certificate and its key, or neither");
-	r = read_pem(o->ca_file, "CA file", &ca, e);
+	r = read_pem(o->ca_file, "CA file", &c->ca, e);
 	if (!r)
-		r = read_pem(o->cert_file, "certificate", &cert, e);
+		r = read_pem(o->cert_file, "certificate", &c->cert, e);
 	if (!r)
-		r = read_pem(o->key_file, "key", &key, e);
-	if (r)
-		return r;
-	pair = (grpc_ssl_pem_key_cert_pair){.private_key = key, .cert_chain = cert};
-	c->credentials = grpc_ssl_credentials_create(ca, cert ? &pair : NULL, NULL, NULL);
-	if (!c->credentials)
-		return errmsg_set(
-			e, -EINVAL,
-			"the backend's TLS files cannot be used; check that they are PEM and that the key belongs to the certificate");
-	return 0;
+		r = read_pem(o->key_file, "key", &c->key, e);
+	return r;
+}
+
+static int make_credentials(struct rpc_channel *c)
+{
+	grpc_ssl_pem_key_cert_pair pair = {.private_key = c->key, .cert_chain = c->cert};
+
+	c->credentials =
+		c->tls ? grpc_ssl_credentials_create(c->ca, c->cert ? &pair : NULL, NULL, NULL)
+		       : grpc_insecure_credentials_create();
+	return c->credentials ? 0 : -EINVAL;
 }
 
 static grpc_arg int_arg(const char *key, int value)
@@ -111,6 +111,7 @@ int rpc_channel_new(struct rpc_channel **ret, const struct rpc_options *o, size_
 	if (!c)
 		return -ENOMEM;
 	c->max_answer_bytes = max_answer_bytes;
+	c->tls = o->tls;
 	c->addresses = calloc(o->n_addresses ? o->n_addresses : 1, sizeof(void *));
 	r = c->addresses ? 0 : -ENOMEM;
 	for (; !r && c->n_addresses < o->n_addresses; c->n_addresses++) {
@@ -123,14 +124,22 @@ int rpc_channel_new(struct rpc_channel **ret, const struct rpc_options *o, size_
 	if (!r && !c->n_addresses)
 		r = errmsg_set(e, -EINVAL, "the backend has no address; give \"host:port\"");
 	if (!r)
-		r = make_credentials(c, o, e);
+		r = read_files(c, o, e);
 	if (r) {
 		rpc_channel_free(c);
 		return r;
 	}
-	connect_current(c);
 	*ret = c;
 	return 0;
+}
+
+int rpc_channel_open(struct rpc_channel *c)
+{
+	int r = make_credentials(c);
+
+	if (!r)
+		connect_current(c);
+	return r;
 }
 
 struct rpc_channel *rpc_channel_free(struct rpc_channel *c)
@@ -145,6 +154,11 @@ struct rpc_channel *rpc_channel_free(struct rpc_channel *c)
 		free(c->addresses[i]);
 	free((void *)c->addresses);
 	free(c->server_name);
+	free(c->ca);
+	free(c->cert);
+	if (c->key)
+		explicit_bzero(c->key, strlen(c->key));
+	free(c->key);
 	free(c);
 	return NULL;
 }

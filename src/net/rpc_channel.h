@@ -15,8 +15,11 @@
 
 struct rpc_channel;
 
+/* Reads the files. */
 int rpc_channel_new(struct rpc_channel **ret, const struct rpc_options *o, size_t max_answer_bytes,
 		    struct errmsg *e);
+/* Before the first call; after grpc_init(). 0, or -EINVAL when the TLS files cannot be used. */
+int rpc_channel_open(struct rpc_channel *c);
 struct rpc_channel *rpc_channel_free(struct rpc_channel *c);
 
 grpc_call *rpc_channel_call(struct rpc_channel *c, grpc_completion_queue *queue, const char *path,

@@ -65,6 +65,13 @@ static int frame_text(struct textpaths *ps, uint32_t module, uint32_t frame, uin
 	return r ? r : hash_set(&ps->frames, key, *ret_text);
 }
 
+/* Kernel frames without symbols all say "[kernel]": one of them says it all. */
+static bool is_repeat(const struct textpaths *ps, uint32_t frame, uint32_t text)
+{
+	return ps->profile->frames.at[frame].flags & PROFILE_FRAME_KERNEL && ps->scratch.n > 1 &&
+	       ps->scratch.at[ps->scratch.n - 1] == text;
+}
+
 /* The frame texts of a stack, outermost first, into scratch. */
 static int stack_texts(struct textpaths *ps, const struct profile_stack *stack)
 {
@@ -77,12 +84,28 @@ static int stack_texts(struct textpaths *ps, const struct profile_stack *stack)
 			&p->locations.at[p->stack_runs.at[stack->first + i]];
 
 		for (uint32_t j = l->n_frames; j-- > 0 && !r;) {
-			r = frame_text(ps, l->module, p->frame_runs.at[l->first_frame + j], &text);
-			if (!r)
+			uint32_t frame = p->frame_runs.at[l->first_frame + j];
+
+			r = frame_text(ps, l->module, frame, &text);
+			if (!r && !is_repeat(ps, frame, text))
 				r = vec_push(&ps->scratch, text);
 		}
 	}
 	return r;
+}
+
+static const char *outermost_function(const struct profile *p, const struct profile_stack *stack)
+{
+	const struct profile_location *l;
+
+	if (!stack->n)
+		return "";
+	l = &p->locations.at[p->stack_runs.at[stack->first + stack->n - 1]];
+	if (!l->n_frames)
+		return "";
+	return strpool_get(
+		p->strings,
+		p->frames.at[p->frame_runs.at[l->first_frame + l->n_frames - 1]].function);
 }
 
 /* Root first: how every stack of the span begins, and why this one does not reach the root. */
@@ -93,7 +116,9 @@ static int begin_texts(struct textpaths *ps, const struct profile_stack *stack)
 	int r;
 
 	ps->scratch.n = 0;
-	if (stack->stop == STACK_STOP_ENDPOINT)
+	/* Its own outermost frame stands for the root. */
+	if (stack->stop == STACK_STOP_ENDPOINT ||
+	    strcmp(outermost_function(ps->profile, stack), ps->root_function) == 0)
 		return 0;
 	r = vec_push(&ps->scratch, ps->nodes.at[0].text);
 	if (r || stack->stop == STACK_STOP_NONE)
@@ -187,16 +212,9 @@ static const char *root_name(const struct profile *p, const struct profile_span 
 	for (uint32_t i = 0; i < span->n_samples; i++) {
 		const struct profile_sample *sample = &p->samples.at[span->first_sample + i];
 		const struct profile_stack *stack = &p->stacks.at[sample->stack];
-		const struct profile_location *l;
 
-		if (stack->stop != STACK_STOP_ENDPOINT || !stack->n)
-			continue;
-		l = &p->locations.at[p->stack_runs.at[stack->first + stack->n - 1]];
-		if (l->n_frames) {
-			uint32_t frame = p->frame_runs.at[l->first_frame + l->n_frames - 1];
-
-			return strpool_get(p->strings, p->frames.at[frame].function);
-		}
+		if (stack->stop == STACK_STOP_ENDPOINT && *outermost_function(p, stack))
+			return outermost_function(p, stack);
 	}
 	return strpool_get(p->strings, p->endpoints.at[span->endpoint].name);
 }
@@ -211,6 +229,7 @@ int textpaths_init(struct textpaths *ret, const struct profile *p, uint32_t span
 		.profile = p,
 		.max_depth = max_depth < DEPTH_MIN ? DEPTH_MIN : max_depth,
 		.no_lines = no_lines,
+		.root_function = root_name(p, &p->spans.at[span]),
 	};
 	hash_init(&ret->children);
 	hash_init(&ret->by_leaf);
@@ -218,7 +237,7 @@ int textpaths_init(struct textpaths *ret, const struct profile *p, uint32_t span
 	hash_init(&ret->frames);
 	r = strpool_new(&ret->strings, TEXT_BYTES_MAX);
 	if (!r)
-		r = add_text(ret, root_name(p, &p->spans.at[span]), &root.text);
+		r = add_text(ret, ret->root_function, &root.text);
 	if (!r && !root.text)
 		r = add_text(ret, "[endpoint]", &root.text);
 	if (!r)

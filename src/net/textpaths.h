@@ -43,6 +43,7 @@ struct textpaths {
 	struct hash by_stack; /* stack -> path */
 	struct hash frames;   /* module << 32 | frame -> text */
 	VEC(uint32_t) scratch;
+	const char *root_function; /* borrowed from the profile */
 	uint32_t max_depth;
 	bool no_lines;
 	uint32_t n_deep;

@@ -243,6 +243,20 @@ static void test_incomplete_and_made_up_stacks_keep_the_root(void **state)
 	profile_free(p);
 }
 
+/* As the pipeline makes them: what is incomplete ends in the endpoint's frame, too. */
+static void test_rooted_stacks_are_not_rooted_twice(void **state)
+{
+	struct profile *p = new_profile(0);
+	struct snapshots s;
+
+	add_sample(p, add_stack(p, "AXB", 4, STACK_STOP_NO_CFI), SAMPLE_ONCPU, 10 * MS);
+	add_sample(p, add_stack(p, "AB", 1, STACK_STOP_ENDPOINT), SAMPLE_ONCPU, 10 * MS);
+	convert(p, &s);
+	assert_snapshots(&s, "0 A>X:7>B:4, 10 A>X:7>B:4, 10 A>B:1, 20 A>B:1");
+	snapshots_deinit(&s);
+	profile_free(p);
+}
+
 static void test_without_complete_stack_the_endpoint_is_the_root(void **state)
 {
 	struct profile *p = new_profile(0);
@@ -486,6 +500,7 @@ int main(void)
 		cmocka_unit_test(test_blocked_interval_has_a_dump_per_period),
 		cmocka_unit_test(test_runs_open_and_close),
 		cmocka_unit_test(test_incomplete_and_made_up_stacks_keep_the_root),
+		cmocka_unit_test(test_rooted_stacks_are_not_rooted_twice),
 		cmocka_unit_test(test_without_complete_stack_the_endpoint_is_the_root),
 		cmocka_unit_test(test_shortest_spans_have_sequence_zero),
 		cmocka_unit_test(test_deep_stack_keeps_both_ends),

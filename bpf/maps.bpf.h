@@ -68,6 +68,8 @@ struct window {
 	__u64 start;
 	__u32 bytes;
 	__u32 flags; /* enum wire_snapshot_flag */
+	__u32 holes; /* as in struct wire_snapshot */
+	__u32 pad;
 };
 
 WINDOW_MAP(windows_small, WINDOW_SMALL);

@@ -35,6 +35,7 @@ static __always_inline void switch_out(struct task_struct *prev, bool is_preempt
 	struct thread *t = bpf_task_storage_get(&threads, prev, 0, 0);
 	struct window *w;
 	__u64 now, sp;
+	__u32 bytes;
 
 	if (!t || !t->depth)
 		return;
@@ -51,11 +52,9 @@ static __always_inline void switch_out(struct task_struct *prev, bool is_preempt
 	w = window_storage(prev, 0);
 	if (w) {
 		window_extent(t, sp, w);
-		if (w->bytes <= knob_max_window && w->bytes &&
-		    window_read((__u8 *)(w + 1), w->bytes, w->start)) {
-			w->bytes = 0;
-			w->flags = WIRE_SNAP_F_FAULT;
-		}
+		bytes = w->bytes;
+		if (bytes && bytes <= knob_max_window)
+			window_read(w, (__u8 *)(w + 1), bytes, knob_max_window);
 	}
 	t->out_gen = sched_gen;
 	t->out_ns = now;

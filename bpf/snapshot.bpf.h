@@ -108,14 +108,21 @@ static __always_inline __u32 shot_kernel(const struct shot_source *from, __u64 *
 	return r > 0 ? (__u32)r / sizeof(__u64) : 0;
 }
 
-static __always_inline long shot_window(const struct shot_source *from, const struct shot *shot,
-					__u8 *to, __u32 bytes)
+/* Copies the window, or what there is of it. */
+static __always_inline void shot_window(const struct shot_source *from, struct window *w, __u8 *to,
+					__u32 room)
 {
+	__u32 bytes = w->bytes;
+
+	opaque(bytes);
+	if (bytes > room)
+		bytes = room;
 	if (!bytes)
-		return 0;
+		return;
 	if (!from->is_stored)
-		return window_read(to, bytes, shot->window.start);
-	return from->stored ? bpf_probe_read_kernel(to, bytes, from->stored + 1) : 0;
+		window_read(w, to, bytes, room);
+	else if (from->stored && bpf_probe_read_kernel(to, bytes, from->stored + 1))
+		window_drop(w);
 }
 
 static __always_inline void shot_send(struct thread *t, struct shot *shot,
@@ -123,11 +130,11 @@ static __always_inline void shot_send(struct thread *t, struct shot *shot,
 {
 	const struct pt_regs *regs;
 	struct wire_snapshot *rec;
-	__u32 bytes = shot->window.bytes, frames, room = 0;
+	struct window *w = &shot->window;
+	__u32 frames, room = 0;
 	__u8 *to;
 
-	shot->flags |= shot->window.flags;
-	rec = shot_reserve(bytes, &room);
+	rec = shot_reserve(w->bytes, &room);
 	if (!rec) {
 		spans_lost(t, shot->mask);
 		return;
@@ -138,13 +145,8 @@ static __always_inline void shot_send(struct thread *t, struct shot *shot,
 	if (frames > WIRE_KSTACK_MAX)
 		frames = WIRE_KSTACK_MAX;
 	to = (__u8 *)(rec + 1) + frames * sizeof(__u64);
-	opaque(bytes);
-	if (bytes > room)
-		bytes = room;
-	if (shot_window(from, shot, to, bytes)) {
-		shot->flags |= WIRE_SNAP_F_FAULT;
-		bytes = 0;
-	}
+	shot_window(from, w, to, room);
+	shot->flags |= w->flags;
 	if (from->may_change && *(volatile __u64 *)&t->out_ns != shot->out_ns) {
 		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
 		return;
@@ -154,8 +156,10 @@ static __always_inline void shot_send(struct thread *t, struct shot *shot,
 	spans_fill(t, shot->mask, rec);
 	rec->flags = shot->flags;
 	rec->kernel_frames = frames;
-	rec->window_bytes = bytes;
-	header_fill(&rec->h, t, WIRE_K_SNAPSHOT, sizeof(*rec) + frames * sizeof(__u64) + bytes,
+	rec->window_bytes = w->bytes;
+	rec->holes = w->holes;
+	rec->pad = 0;
+	header_fill(&rec->h, t, WIRE_K_SNAPSHOT, sizeof(*rec) + frames * sizeof(__u64) + w->bytes,
 		    shot->mono_ns);
 	shot_count(shot->flags);
 	ring_submit(rec, false);
@@ -173,10 +177,8 @@ static __always_inline void blocked_shot(struct task_struct *task, struct thread
 	}
 	/* Empty without a reason: no span was to be profiled yet when it was switched out. */
 	if (!w || shot->window.bytes > knob_max_window ||
-	    !(shot->window.bytes | shot->window.flags)) {
-		shot->window.bytes = 0;
-		shot->flags |= WIRE_SNAP_F_FAULT;
-	}
+	    !(shot->window.bytes | shot->window.flags))
+		window_drop(&shot->window);
 	if (t->is_preempted)
 		shot->flags |= WIRE_SNAP_F_PREEMPTED;
 	if (t->is_iowait)

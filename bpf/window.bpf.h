@@ -58,6 +58,7 @@ static __always_inline void window_extent(const struct thread *t, __u64 sp, stru
 	ret->start = sp - WIRE_REDZONE;
 	ret->bytes = 0;
 	ret->flags = 0;
+	ret->holes = 0;
 	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
 		const struct span *s = &t->spans[i];
 		__u32 state = SPAN_STATE(*(volatile __u64 *)&s->tag);
@@ -82,18 +83,82 @@ static __always_inline void window_extent(const struct thread *t, __u64 sp, stru
 	ret->bytes = bytes;
 }
 
-/* Reads the window of the current thread; its red zone may reach into a page that is not there. */
-static __always_inline long window_read(__u8 *to, __u32 bytes, __u64 start)
+/*
+ * Reads the last n bytes, less than a page, of a window; true when they cannot be had. The verifier
+ * does not know that a variable offset and a variable size add up to the window's end. So the size
+ * is read as the powers of two that it consists of, each with the one check that it understands.
+ */
+static __always_inline bool window_read_tail(__u8 *to, __u32 bytes, __u64 start, __u32 room,
+					     __u32 n)
 {
-	long r = bpf_probe_read_user(to, bytes, (void *)start);
+	for (__u32 bit = WIRE_PAGE / 2; bit; bit /= 2) {
+		__u32 off = bytes - (n & (2 * bit - 1));
 
-	if (!r)
-		return 0;
-	opaque(bytes);
-	if (bytes < WIRE_REDZONE)
-		return r;
-	bytes -= WIRE_REDZONE;
-	return bpf_probe_read_user(to + WIRE_REDZONE, bytes, (void *)(start + WIRE_REDZONE));
+		if (!(n & bit))
+			continue;
+		opaque(off);
+		if (room < bit || off > room - bit)
+			break;
+		if (bpf_probe_read_user(to + off, bit, (void *)(start + off)))
+			return true;
+	}
+	return false;
+}
+
+/* Reads what there is, page by page; the mask of those that are not. */
+static __always_inline __u32 window_read_pages(__u8 *to, __u32 bytes, __u64 start, __u32 room)
+{
+	__u32 skew = start & (WIRE_PAGE - 1), n = WIRE_PAGE - skew, off = n, holes;
+
+	opaque(n);
+	if (n > bytes)
+		n = bytes;
+	if (n > room)
+		return 1;
+	holes = (__u64)bpf_probe_read_user(to, n, (void *)start) >> 63;
+	for (__u32 i = 1; i <= WIRE_WINDOW_MAX / WIRE_PAGE; i++) {
+		off = i * WIRE_PAGE - skew;
+		if (off >= bytes)
+			break;
+		if (bytes - off < WIRE_PAGE) {
+			n = bytes - off;
+			opaque(n);
+			holes |= (__u32)window_read_tail(to, bytes, start, room, n) << i;
+			break;
+		}
+		opaque(off);
+		if (room < WIRE_PAGE || off > room - WIRE_PAGE)
+			break;
+		holes |= (__u32)((__u64)bpf_probe_read_user(to + off, WIRE_PAGE,
+							    (void *)(start + off)) >>
+				 63)
+			 << i;
+	}
+	return holes;
+}
+
+static __always_inline void window_drop(struct window *w)
+{
+	w->bytes = 0;
+	w->holes = 0;
+	w->flags |= WIRE_SNAP_F_FAULT;
+}
+
+/*
+ * Reads the window of the current thread in one go or, should that fail, what there is of it. `to`
+ * has room for `room` bytes, a constant, which are not fewer than w->bytes.
+ */
+static __always_inline void window_read(struct window *w, __u8 *to, __u32 bytes, __u32 room)
+{
+	__u64 start = w->start;
+	__u32 all;
+
+	if (!bpf_probe_read_user(to, bytes, (void *)start))
+		return;
+	w->holes = window_read_pages(to, bytes, start, room);
+	all = ((start & (WIRE_PAGE - 1)) + bytes + WIRE_PAGE - 1) / WIRE_PAGE;
+	if (w->holes + 1 == 1U << (all & 31))
+		window_drop(w);
 }
 
 /*

@@ -16,7 +16,7 @@
 #include <linux/types.h>
 #endif
 
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 
 #define WIRE_COMM_MAX     16  /* bytes of a thread name, NUL included */
 #define WIRE_NAME_MAX     256 /* bytes of captured name fields of one span */
@@ -27,6 +27,7 @@
 #define WIRE_KSTACK_MAX   32 /* kernel frames of one snapshot */
 #define WIRE_EP_MAX       64 /* endpoint slots */
 #define WIRE_WINDOW_MAX   65536        /* hard limit of one window; the limit in force is a knob */
+#define WIRE_PAGE         4096         /* of x86-64: the unit of wire_snapshot.holes */
 #define WIRE_REDZONE      128          /* x86-64 psABI 3.2.2: bytes below SP that are still live */
 #define WIRE_STACK_SPREAD (8ULL << 20) /* SPs further apart than this are on different stacks */
 
@@ -121,7 +122,7 @@ enum wire_snapshot_kind {
 enum wire_snapshot_flag {
 	WIRE_SNAP_F_KERNEL = 1 << 0,    /* on CPU: the tick was taken in kernel mode */
 	WIRE_SNAP_F_TRUNCATED = 1 << 1, /* the window is larger than the limit in force */
-	WIRE_SNAP_F_FAULT = 1 << 2,     /* the window could not be read; window_bytes is 0 */
+	WIRE_SNAP_F_FAULT = 1 << 2,     /* nothing of the window could be read; window_bytes is 0 */
 	WIRE_SNAP_F_FOREIGN = 1 << 3,   /* SP is not on the stack of the span; window_bytes is 0 */
 	WIRE_SNAP_F_PREEMPTED = 1 << 4, /* off CPU although runnable */
 	WIRE_SNAP_F_WAKER = 1 << 5,     /* waker_tgid and waker_tid are valid */
@@ -150,7 +151,11 @@ _Static_assert(sizeof(struct wire_snap_span) == 32, "wire_snap_span");
  * user space asked for them) and then window_bytes bytes (a multiple of 8) of the user stack. The
  * window's first byte is always at address regs.r[RSP] - WIRE_REDZONE; it reaches up to and
  * including the return address slot of the outermost span in spans[] that is on the same stack, or
- * as far as the limit in force lets it (F_TRUNCATED). The red zone is zero where it cannot be read.
+ * as far as the limit in force lets it (F_TRUNCATED).
+ *
+ * Pages that cannot be read without a fault, such as those of a large buffer that nobody has touched
+ * yet, are left out: `holes` has a bit for each, bit 0 for the page of the window's first byte. Their
+ * bytes in the window are zero and say nothing.
  */
 struct wire_snapshot {
 	struct wire_header
@@ -161,6 +166,8 @@ struct wire_snapshot {
 	__u16 kernel_frames;
 	__u32 window_bytes;
 	__u32 as_id;
+	__u32 holes; /* bit per WIRE_PAGE of addresses: not in the window */
+	__u32 pad;
 	struct wire_wall wall; /* of the thread, at h.mono_ns (stuck: at out_ns) */
 	__u64 out_ns;          /* off CPU, stuck: the switch-out */
 	__u64 wake_ns; /* off CPU: the wake-up, 0 when it was not seen or was never blocked */
@@ -172,7 +179,7 @@ struct wire_snapshot {
 	struct wire_snap_span spans[WIRE_NAMED_MAX];
 	/* __u64 kernel[kernel_frames]; __u8 window[window_bytes]; */
 };
-_Static_assert(sizeof(struct wire_snapshot) == 24 + 16 + 24 + 16 + 16 + 136 + 256, "wire_snapshot");
+_Static_assert(sizeof(struct wire_snapshot) == 24 + 24 + 24 + 16 + 16 + 136 + 256, "wire_snapshot");
 
 enum wire_end_reason {
 	WIRE_END_RETURN = 1,   /* the leave probe: the call returned */

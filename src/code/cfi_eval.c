@@ -14,11 +14,20 @@ struct machine {
 	uint64_t cfa;
 };
 
+static bool in_hole(const struct cfi_memory *m, uint64_t addr)
+{
+	uint64_t page = addr / WIRE_PAGE - m->start / WIRE_PAGE;
+
+	return page < 32 && m->holes >> page & 1;
+}
+
 bool cfi_memory_read(const struct cfi_memory *m, uint64_t addr, unsigned int n, uint64_t *ret)
 {
 	uint64_t off = addr - m->start, v = 0;
 
 	if (m->n < n || off > m->n - n)
+		return false;
+	if (m->holes && (in_hole(m, addr) || in_hole(m, addr + n - 1)))
 		return false;
 	if (n == 8)
 		memcpy(&v, m->bytes + off, 8);

@@ -14,6 +14,7 @@ struct cfi_memory {
 	const uint8_t *bytes;
 	size_t n;
 	uint64_t start; /* address of bytes[0] */
+	uint32_t holes; /* bit per WIRE_PAGE from that of start: these bytes are not known */
 };
 
 struct cfi_frame {

@@ -193,7 +193,10 @@ void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *c
 {
 	struct walk w = {
 		.in = in,
-		.memory = {.bytes = in->window, .n = in->window_bytes, .start = in->window_start},
+		.memory = {.bytes = in->window,
+			   .n = in->window_bytes,
+			   .start = in->window_start,
+			   .holes = in->holes},
 		.low = in->regs->r[WIRE_REG_RSP],
 		.goal = find_goal(in),
 		.exact = true,

@@ -36,6 +36,7 @@ struct unwind_input {
 	size_t window_bytes;
 	uint64_t
 		window_start; /* address of window[0]: regs->r[RSP] - WIRE_REDZONE as BPF copies it */
+	uint32_t holes;       /* pages that are not in the window: see wire_snapshot */
 	const struct wire_snap_span *spans; /* outermost first */
 	size_t n_spans;
 	uint16_t snap_flags; /* enum wire_snapshot_flag */

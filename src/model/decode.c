@@ -12,6 +12,15 @@ static size_t round_up_8(size_t n)
 	return (n + 7) & ~(size_t)7;
 }
 
+/* A hole is a page that the window reaches into. */
+static bool holes_ok(const struct wire_snapshot *s)
+{
+	uint64_t start = s->regs.r[WIRE_REG_RSP] - WIRE_REDZONE;
+	uint64_t n_pages = (start % WIRE_PAGE + s->window_bytes + WIRE_PAGE - 1) / WIRE_PAGE;
+
+	return !(s->holes >> (s->window_bytes ? n_pages : 0));
+}
+
 static enum decode_result decode_snapshot(const struct wire_header *h, struct event *ret)
 {
 	const struct wire_snapshot *s = (const void *)h;
@@ -24,6 +33,8 @@ static enum decode_result decode_snapshot(const struct wire_header *h, struct ev
 	if (!s->n_spans || s->n_spans > WIRE_NAMED_MAX || s->kernel_frames > WIRE_KSTACK_MAX)
 		return DECODE_E_FIELD;
 	if (s->window_bytes > WIRE_WINDOW_MAX)
+		return DECODE_E_FIELD;
+	if (!holes_ok(s))
 		return DECODE_E_FIELD;
 	rest = h->size - sizeof(*s);
 	if (rest < s->kernel_frames * sizeof(uint64_t) + s->window_bytes)

@@ -279,6 +279,7 @@ static void walk_window(struct pipeline *p, const struct event *ev)
 		.window = ev->window,
 		.window_bytes = w->window_bytes,
 		.window_start = w->regs.r[WIRE_REG_RSP] - WIRE_REDZONE,
+		.holes = w->holes,
 		.spans = w->spans,
 		.n_spans = w->n_spans,
 		.snap_flags = w->flags,

@@ -40,8 +40,9 @@ struct window {
 	uint8_t *bytes;
 	size_t n;
 	struct wire_snap_span spans[WIRE_NAMED_MAX];
-	size_t n_spans;     /* 0: not known, the walk goes to the thread's root */
-	uint16_t flags;     /* enum wire_snapshot_flag */
+	size_t n_spans; /* 0: not known, the walk goes to the thread's root */
+	uint16_t flags; /* enum wire_snapshot_flag */
+	uint32_t holes;
 	uint64_t *expected; /* PCs that elfutils found; NULL: not asked */
 	size_t n_expected;
 };
@@ -98,6 +99,7 @@ static struct unwind_input input_of(const struct window *w)
 		.window = w->bytes,
 		.window_bytes = w->n,
 		.window_start = w->regs.r[WIRE_REG_RSP] - WIRE_REDZONE,
+		.holes = w->holes,
 		.spans = w->spans,
 		.n_spans = w->n_spans,
 		.snap_flags = w->flags,
@@ -475,6 +477,7 @@ static int on_record(void *ctx, const void *record, size_t bytes)
 		return 0;
 	w.regs = s->regs;
 	w.flags = s->flags;
+	w.holes = s->holes;
 	w.n = s->window_bytes;
 	w.n_spans = s->n_spans;
 	memcpy(w.spans, s->spans, sizeof(w.spans));

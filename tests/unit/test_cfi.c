@@ -413,6 +413,23 @@ static void test_register_expressions(void **state)
 	assert_int_equal(caller.r[WIRE_REG_RSP], 0x7008);
 }
 
+static void test_memory_with_holes(void **state)
+{
+	uint8_t bytes[WIRE_PAGE + 32] = {};
+	struct cfi_memory m = {bytes, sizeof(bytes), 0x7ff0, .holes = 2};
+	uint64_t v;
+
+	assert_true(cfi_memory_read(&m, 0x7ff8, 8, &v));
+	assert_false(cfi_memory_read(&m, 0x7ff9, 8, &v));
+	assert_false(cfi_memory_read(&m, 0x8000, 8, &v));
+	assert_false(cfi_memory_read(&m, 0x8ffc, 8, &v));
+	assert_true(cfi_memory_read(&m, 0x9000, 8, &v));
+	m.holes = 5;
+	assert_false(cfi_memory_read(&m, 0x7ff8, 8, &v));
+	assert_true(cfi_memory_read(&m, 0x8000, 8, &v));
+	assert_false(cfi_memory_read(&m, 0x9000, 8, &v));
+}
+
 /* An expression as the rule of the CFA, evaluated. */
 static int evaluate(const void *ops, size_t n, uint64_t *ret)
 {
@@ -653,6 +670,7 @@ int main(void)
 		cmocka_unit_test(test_bad_links),
 		cmocka_unit_test(test_bad_hdr),
 		cmocka_unit_test(test_changed_bytes),
+		cmocka_unit_test(test_memory_with_holes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

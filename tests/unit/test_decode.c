@@ -80,6 +80,26 @@ static void snapshot_fields_are_checked(void **state)
 	assert_int_equal(decode(&r), DECODE_E_FIELD);
 }
 
+static void holes_are_pages_of_the_window(void **state)
+{
+	union record r;
+
+	begin_snapshot(&r, 0, 64);
+	r.snapshot.regs.r[WIRE_REG_RSP] = 0x7000 - 8 + WIRE_REDZONE;
+	r.snapshot.holes = 3;
+	assert_int_equal(decode(&r), DECODE_OK);
+	r.snapshot.holes = 4;
+	assert_int_equal(decode(&r), DECODE_E_FIELD);
+	r.snapshot.regs.r[WIRE_REG_RSP] += 8;
+	r.snapshot.holes = 1;
+	assert_int_equal(decode(&r), DECODE_OK);
+	r.snapshot.holes = 2;
+	assert_int_equal(decode(&r), DECODE_E_FIELD);
+	begin_snapshot(&r, 0, 0);
+	r.snapshot.holes = 1;
+	assert_int_equal(decode(&r), DECODE_E_FIELD);
+}
+
 static void record_must_be_whole(void **state)
 {
 	union record r;
@@ -203,6 +223,7 @@ int main(void)
 		cmocka_unit_test(snapshot_has_its_parts),
 		cmocka_unit_test(snapshot_parts_must_fit),
 		cmocka_unit_test(snapshot_fields_are_checked),
+		cmocka_unit_test(holes_are_pages_of_the_window),
 		cmocka_unit_test(record_must_be_whole),
 		cmocka_unit_test(unknown_kinds_are_refused),
 		cmocka_unit_test(ends_are_checked),

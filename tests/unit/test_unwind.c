@@ -21,6 +21,7 @@ struct walk {
 	struct wire_snap_span spans[WIRE_NAMED_MAX];
 	size_t n_spans;
 	uint16_t snap_flags;
+	uint32_t holes;
 	size_t n_words;
 	const struct known *known;
 	size_t n_known;
@@ -125,6 +126,7 @@ static void run(struct walk *w)
 		.spans = w->spans,
 		.n_spans = w->n_spans,
 		.snap_flags = w->snap_flags,
+		.holes = w->holes,
 	};
 
 	unwind_window(&in, find, w, &w->stack);
@@ -278,6 +280,24 @@ static void test_range(void **state)
 	w.n_words = 0;
 	run(&w);
 	CHECK(&w, STACK_STOP_TRUNCATED, 0x100);
+}
+
+/* The window is the first words of a page. */
+static void test_holes(void **state)
+{
+	struct walk w;
+
+	walk_init(&w, 0x100);
+	w.words[0] = 0x200;
+	w.words[2] = 0x300;
+	w.words[3] = 0x400;
+	add_span(&w, 3, 0);
+	w.holes = 2;
+	run(&w);
+	CHECK(&w, STACK_STOP_ENDPOINT, 0x100, 0x200, 0x300);
+	w.holes = 1;
+	run(&w);
+	CHECK(&w, STACK_STOP_RANGE, 0x100);
 }
 
 static void test_without_window(void **state)
@@ -527,6 +547,7 @@ int main(void)
 		cmocka_unit_test(test_truncated_outer),
 		cmocka_unit_test(test_past),
 		cmocka_unit_test(test_range),
+		cmocka_unit_test(test_holes),
 		cmocka_unit_test(test_without_window),
 		cmocka_unit_test(test_stops),
 		cmocka_unit_test(test_lost_registers),

@@ -38,8 +38,8 @@ static void *open_beside_program(void)
 
 static const struct skywalking_module *find_module(void)
 {
-	void *handle = dlopen(SPANPROF_MODULE_DIR "/" MODULE_NAME,
-			      RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	void *handle =
+		dlopen(SPANPROF_MODULE_DIR "/" MODULE_NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!handle)
 		handle = open_beside_program();

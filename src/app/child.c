@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "app/child.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/user.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
+
+enum { BREAKPOINT = 0xcc }; /* int3 */
 
 static _Noreturn void run_child(char **command, const sigset_t *mask, int error_fd)
 {
@@ -32,11 +39,57 @@ static int why_not(int error_fd, pid_t pid, const char *name, struct errmsg *e)
 	return errmsg_set(e, -error, "cannot start '%s': %s", name, strerror(error));
 }
 
+/* AT_ENTRY: where the dynamic linker jumps to when all libraries are mapped; 0: not known. */
+static uint64_t entry_point(pid_t pid)
+{
+	AUTO_FREE char *data = NULL;
+	char path[64];
+	Elf64_auxv_t a;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
+	if (read_file(AT_FDCWD, path, 65536, &data, &n))
+		return 0;
+	for (size_t at = 0; n - at >= sizeof(a); at += sizeof(a)) {
+		memcpy(&a, data + at, sizeof(a));
+		if (a.a_type == AT_ENTRY)
+			return a.a_un.a_val;
+	}
+	return 0;
+}
+
+/* Runs the stopped child up to addr; false when it ended before that. */
+static bool run_to(pid_t pid, uint64_t addr)
+{
+	struct user_regs_struct regs;
+	long code, signal = 0;
+	int status;
+
+	errno = 0;
+	code = ptrace(PTRACE_PEEKTEXT, pid, addr, NULL);
+	if (errno || ptrace(PTRACE_POKETEXT, pid, addr, (code & ~0xffL) | BREAKPOINT))
+		return true; /* it stays where it is: what is linked in can be attached all the same */
+	do {
+		if (ptrace(PTRACE_CONT, pid, NULL, signal) || waitpid(pid, &status, 0) != pid)
+			return false;
+		if (!WIFSTOPPED(status))
+			return false;
+		signal = WSTOPSIG(status);
+	} while (signal != SIGTRAP);
+	ptrace(PTRACE_POKETEXT, pid, addr, code);
+	if (!ptrace(PTRACE_GETREGS, pid, NULL, &regs) && regs.rip == addr + 1) {
+		regs.rip = addr;
+		ptrace(PTRACE_SETREGS, pid, NULL, &regs);
+	}
+	return true;
+}
+
 int child_start(char **command, const sigset_t *mask, pid_t *ret_pid, struct errmsg *e)
 {
 	AUTO_CLOSE int read_fd = -1;
 	AUTO_CLOSE int write_fd = -1;
 	int fds[2], status;
+	uint64_t entry;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC))
@@ -56,6 +109,10 @@ int child_start(char **command, const sigset_t *mask, pid_t *ret_pid, struct err
 					  strerror(errno));
 	if (!WIFSTOPPED(status))
 		return why_not(read_fd, pid, command[0], e);
+	entry = entry_point(pid);
+	if (entry && !run_to(pid, entry))
+		return errmsg_set(e, -ECHILD, "'%s' ended before it reached its entry point",
+				  command[0]);
 	*ret_pid = pid;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * child.h: the command of `spanprof run -- COMMAND`: started, held at its first instruction until
- * it is attached, and waited for.
+ * child.h: the command of `spanprof run -- COMMAND`: started, held at its entry point until it is
+ * attached, and waited for.
  */
 #ifndef SPANPROF_APP_CHILD_H
 #define SPANPROF_APP_CHILD_H
@@ -13,7 +13,7 @@
 #include "base/errmsg.h"
 
 /*
- * Starts the command; it has called exec, its libraries are not loaded yet, and it is stopped.
+ * Starts the command and stops it at its entry point, where its libraries are mapped.
  * -ENOENT, -EACCES ... with a message when exec fails. The signal mask is the one that `mask` says.
  */
 int child_start(char **command, const sigset_t *mask, pid_t *ret_pid, struct errmsg *e);

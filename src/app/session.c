@@ -25,8 +25,9 @@ struct session {
 	struct engine *engine;
 	struct capture_writer *writer; /* NULL: not recording */
 	int write_error;
-	struct presets *presets;      /* NULL: none asked for */
-	struct preset_values servers; /* executables that the preset is for, when nothing else is named */
+	struct presets *presets; /* NULL: none asked for */
+	struct preset_values
+		servers; /* executables that the preset is for, when nothing else is named */
 	const struct preset *preset; /* in presets */
 	size_t n_endpoints;
 	sigset_t old_mask;
@@ -386,8 +387,23 @@ struct profile *session_profile(struct session *s)
 	return pipeline_profile(engine_pipeline(s->engine));
 }
 
-int session_command_status(const struct session *s)
+int session_command_status(struct session *s)
 {
+	struct pollfd fd = {.fd = s->signal_fd, .events = POLLIN};
+	struct signalfd_siginfo info;
+
+	if (s->child && !s->child_gone)
+		log_info("the run is over; waiting for the command, which still runs");
+	while (s->child && !s->child_gone) {
+		if (child_ended(s->child, &s->child_status)) {
+			s->child_gone = true;
+			break;
+		}
+		if (poll(&fd, 1, 1000) > 0 &&
+		    read(s->signal_fd, &info, sizeof(info)) == sizeof(info) &&
+		    info.ssi_signo != SIGCHLD)
+			kill(s->child, (int)info.ssi_signo);
+	}
 	return s->child_status;
 }
 
@@ -442,8 +458,8 @@ static bool is_over(struct session *s, uint64_t now_ns)
 {
 	if (s->o->for_ns && now_ns - s->start_ns >= s->o->for_ns)
 		return true;
-	if (s->child && s->child_gone)
-		return true;
+	if (s->child)
+		return s->child_gone || all_sampled(s);
 	if (!s->watching && !engine_n_processes(s->engine)) {
 		log_info("all processes have ended");
 		return true;

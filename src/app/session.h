@@ -24,7 +24,10 @@ int session_run(struct session *s);
 
 /* After session_run: the finished profile, totals and histograms included. */
 struct profile *session_profile(struct session *s);
-/* The exit status of the command that was started; -1: none was. */
-int session_command_status(const struct session *s);
+/*
+ * The exit status of the command that was started; -1: none was. Waits for it, when the run has ended
+ * first, and passes signals on to it.
+ */
+int session_command_status(struct session *s);
 
 #endif

@@ -34,15 +34,15 @@ static int record(const struct run_options *o)
 	if (r)
 		return r;
 	r = session_run(s);
-	status = session_command_status(s);
-	if (!r)
-		log_info("%zu slow calls recorded in '%s'", session_profile(s)->spans.n - 1,
-			 o->outputs.at[0].path);
-	session_free(s);
 	if (!r && file_out_commit(&out, &e)) {
 		log_error("%s", e.text);
 		r = EXIT_FAILED;
 	}
+	if (!r)
+		log_info("%zu slow calls recorded in '%s'", session_profile(s)->spans.n - 1,
+			 o->outputs.at[0].path);
+	status = session_command_status(s);
+	session_free(s);
 	return r || status < 0 ? r : status;
 }
 

@@ -15,7 +15,8 @@ static const struct command commands[] = {
 	{"task", "create, list, show, log and cancel tasks of a running agent", cmd_task},
 	{"spans", "list the finished spans of an agent", cmd_spans},
 	{"top", "show what an agent is doing", cmd_top},
-	{"probes", "find and check functions that could be endpoints, count their calls", cmd_probes},
+	{"probes", "find and check functions that could be endpoints, count their calls",
+	 cmd_probes},
 	{"doctor", "say what works here and how to fix what does not", cmd_doctor},
 	{"presets", "list and explain the servers that spanprof knows", cmd_presets},
 };

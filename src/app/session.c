@@ -392,6 +392,7 @@ int session_command_status(struct session *s)
 	struct pollfd fd = {.fd = s->signal_fd, .events = POLLIN};
 	struct signalfd_siginfo info;
 
+	s->engine = engine_free(s->engine); /* the command goes on unprobed */
 	if (s->child && !s->child_gone)
 		log_info("the run is over; waiting for the command, which still runs");
 	while (s->child && !s->child_gone) {

@@ -25,8 +25,8 @@ int session_run(struct session *s);
 /* After session_run: the finished profile, totals and histograms included. */
 struct profile *session_profile(struct session *s);
 /*
- * The exit status of the command that was started; -1: none was. Waits for it, when the run has ended
- * first, and passes signals on to it.
+ * Detaches everything (the profile is gone with it) and returns the exit status of the command that
+ * was started; -1: none was. Waits for it, when the run has ended first, and passes signals on.
  */
 int session_command_status(struct session *s);
 

@@ -3,14 +3,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app/agent_backends.h"
@@ -19,12 +17,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "task/rules_source.h"
-
-#define SECOND_NS    1000000000ULL
-#define SHUTDOWN_NS  (2 * SECOND_NS)
-#define TABLES_SHARE 2 /* of the memory limit that the profile's tables may take: one half */
-
-enum { EVENTS = 32, TAG_SIGNAL = 0, TAG_PROFILER = 1, TAG_LINK = 2 };
 
 DEFINE_CLEANUP(struct rules *, rules_free)
 
@@ -115,7 +107,7 @@ static void on_engine_event(void *ctx, const struct engine_event *event)
 		a->counts.n_process_events_lost++; /* the next scan finds out */
 }
 
-static void handle_process_events(struct agent *a)
+void agent_handle_processes(struct agent *a)
 {
 	for (size_t i = 0; i < a->process_events.n; i++) {
 		const struct agent_process_event e = a->process_events.at[i];
@@ -143,7 +135,7 @@ static void handle_process_events(struct agent *a)
 
 /* ---- set-up ---- */
 
-static int watch(struct agent *a, int fd, uint64_t tag, struct errmsg *e)
+int agent_watch(struct agent *a, int fd, uint64_t tag, struct errmsg *e)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.u64 = tag};
 
@@ -166,7 +158,7 @@ static int catch_signals(struct agent *a, struct errmsg *e)
 	a->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return errmsg_set(e, -errno, "cannot wait for signals: %s", strerror(errno));
-	return watch(a, a->signal_fd, TAG_SIGNAL, e);
+	return agent_watch(a, a->signal_fd, TAG_SIGNAL, e);
 }
 
 static int add_link(struct agent *a, struct task_source *source, struct span_sink *sink,
@@ -266,7 +258,7 @@ static int start_links(struct agent *a, struct errmsg *e)
 		else if (l->sink->ops->fd)
 			l->fd = l->sink->ops->fd(l->sink);
 		if (l->fd >= 0)
-			r = watch(a, l->fd, TAG_LINK + i, e);
+			r = agent_watch(a, l->fd, TAG_LINK + i, e);
 		if (r)
 			return r;
 	}
@@ -461,7 +453,7 @@ static int take_rules(struct agent *a, struct errmsg *e)
 	return 0;
 }
 
-static void reload(struct agent *a)
+void agent_reload(struct agent *a)
 {
 	struct errmsg e = {};
 
@@ -475,227 +467,4 @@ static void reload(struct agent *a)
 			 a->rules->n_tasks);
 	}
 	notify_send(&a->notify, "READY=1");
-}
-
-/* ---- the loop ---- */
-
-static void read_signals(struct agent *a)
-{
-	struct signalfd_siginfo info;
-
-	while (read(a->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGHUP)
-			reload(a);
-		else
-			a->is_stopping = true;
-	}
-}
-
-static uint64_t link_deadline(const struct agent_link *l)
-{
-	if (l->source)
-		return l->source->ops->deadline_ns(l->source);
-	return l->sink->ops->deadline_ns ? l->sink->ops->deadline_ns(l->sink) : UINT64_MAX;
-}
-
-static uint64_t earliest(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t next_deadline(struct agent *a)
-{
-	uint64_t at = earliest(a->scan_at, a->second_at);
-
-	at = earliest(at, schedule_deadline(a->schedule, agent_now()));
-	at = earliest(at, profiler_deadline(a->profiler));
-	if (a->store)
-		at = earliest(at, store_deadline(a->store));
-	if (a->notify.watchdog_ns)
-		at = earliest(at, a->watchdog_at);
-	for (size_t i = 0; i < a->links.n; i++)
-		at = earliest(at, link_deadline(&a->links.at[i]));
-	return at;
-}
-
-static void dispatch_links(struct agent *a, uint64_t now_ns)
-{
-	for (size_t i = 0; i < a->links.n; i++) {
-		struct agent_link *l = &a->links.at[i];
-
-		if (!l->is_ready && link_deadline(l) > now_ns)
-			continue;
-		l->is_ready = false;
-		if (l->source)
-			l->source->ops->dispatch(l->source, now_ns);
-		else if (l->sink->ops->dispatch)
-			l->sink->ops->dispatch(l->sink, now_ns);
-	}
-}
-
-/* The engine may have been made anew, with another descriptor. */
-static void watch_profiler(struct agent *a)
-{
-	int fd = profiler_fd(a->profiler);
-
-	if (fd == a->profiler_fd && a->profiler_generation == profiler_generation(a->profiler))
-		return;
-	a->profiler_generation = profiler_generation(a->profiler);
-	a->profiler_fd = fd;
-	if (fd >= 0 && watch(a, fd, TAG_PROFILER, NULL) && errno != EEXIST)
-		a->profiler_fd = -1; /* the deadline still drives it */
-}
-
-static uint64_t cpu_used_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * SECOND_NS + ts.tv_nsec;
-}
-
-static size_t resident_bytes(void)
-{
-	long pages = 0, total;
-	FILE *f = fopen("/proc/self/statm", "re");
-
-	if (f && fscanf(f, "%ld %ld", &total, &pages) != 2)
-		pages = 0;
-	if (f)
-		fclose(f);
-	return (size_t)pages * sysconf(_SC_PAGESIZE);
-}
-
-static void update_budget(struct agent *a, uint64_t now_ns)
-{
-	static const char *const what[] = {
-		[BUDGET_RAISED] = "dump periods are longer now",
-		[BUDGET_LOWERED] = "dump periods are shorter again",
-		[BUDGET_REFUSES] = "no new spans are profiled until the use goes down",
-		[BUDGET_ACCEPTS] = "new spans are profiled again",
-	};
-	uint64_t cpu_ns = cpu_used_ns();
-	enum budget_change change;
-
-	change = budget_update(&a->budget, cpu_ns - a->cpu_ns, now_ns - a->cpu_at,
-			       (unsigned int)sysconf(_SC_NPROCESSORS_ONLN));
-	a->cpu_ns = cpu_ns;
-	a->cpu_at = now_ns;
-	if (change == BUDGET_SAME)
-		return;
-	a->is_dirty = true;
-	agent_log(a, LOG_LEVEL_WARNING,
-		  "event=budget use=%.1f%% limit=%.1f%% factor=%u text=\"%s\"",
-		  a->budget.permille / 10, a->budget.limit_permille / 10.0, a->budget.factor,
-		  what[change]);
-}
-
-static void each_second(struct agent *a, uint64_t now_ns)
-{
-	a->second_at = now_ns + SECOND_NS;
-	update_budget(a, now_ns);
-	a->rss_bytes = resident_bytes();
-	profiler_keep_small(a->profiler,
-			    a->rss_bytes > a->rules->limits.memory_bytes
-				    ? 0
-				    : a->rules->limits.memory_bytes / TABLES_SHARE,
-			    now_ns);
-	if (a->rss_bytes > a->rules->limits.memory_bytes)
-		malloc_trim(0);
-}
-
-static void do_timers(struct agent *a, uint64_t now_ns)
-{
-	if (now_ns >= a->scan_at) {
-		a->scan_at = now_ns + a->rules->agent.scan_ns;
-		if (instances_scan(a->instances))
-			agent_log(a, LOG_LEVEL_ERROR,
-				  "event=scan_failed text=\"cannot read /proc\"");
-	}
-	if (now_ns >= a->second_at)
-		each_second(a, now_ns);
-	if (a->notify.watchdog_ns && now_ns >= a->watchdog_at) {
-		a->watchdog_at = now_ns + a->notify.watchdog_ns;
-		notify_send(&a->notify, "WATCHDOG=1");
-	}
-	if (schedule_deadline(a->schedule, agent_now()) <= now_ns)
-		schedule_tick(a->schedule, agent_now());
-	if (a->store && store_deadline(a->store) <= now_ns)
-		store_tick(a->store, now_ns, agent_now().real_ms);
-}
-
-static int wait_for_events(struct agent *a, struct errmsg *e)
-{
-	uint64_t now_ns = clock_mono_ns(), at = next_deadline(a);
-	struct epoll_event events[EVENTS];
-	int timeout = at <= now_ns ? 0 : (int)earliest((at - now_ns) / 1000000 + 1, 60000), n;
-
-	n = epoll_wait(a->epoll_fd, events, EVENTS, timeout);
-	if (n < 0 && errno != EINTR)
-		return errmsg_set(e, -errno, "cannot wait for events: %s", strerror(errno));
-	for (int i = 0; i < n; i++) {
-		uint64_t tag = events[i].data.u64;
-
-		if (tag == TAG_SIGNAL)
-			read_signals(a);
-		else if (tag == TAG_PROFILER)
-			a->profiler_ready = true;
-		else if (tag - TAG_LINK < a->links.n)
-			a->links.at[tag - TAG_LINK].is_ready = true;
-	}
-	return 0;
-}
-
-static int turn(struct agent *a, struct errmsg *e)
-{
-	uint64_t now_ns;
-	int r;
-
-	watch_profiler(a);
-	r = wait_for_events(a, e);
-	if (r)
-		return r;
-	now_ns = clock_mono_ns();
-	if (a->profiler_ready || profiler_deadline(a->profiler) <= now_ns) {
-		a->profiler_ready = false;
-		if (profiler_dispatch(a->profiler, now_ns))
-			agent_log(a, LOG_LEVEL_ERROR, "event=engine_failed");
-	}
-	handle_process_events(a);
-	if (a->store)
-		store_tick(a->store, now_ns, agent_now().real_ms);
-	dispatch_links(a, now_ns);
-	do_timers(a, now_ns);
-	agent_carry_out(a);
-	handle_process_events(a);
-	return 0;
-}
-
-/* What runs now goes on after the next start, or is told as interrupted then. */
-static void shut_down(struct agent *a)
-{
-	uint64_t until = clock_mono_ns() + SHUTDOWN_NS;
-
-	notify_send(&a->notify, "STOPPING=1");
-	a->profiler = profiler_free(a->profiler);
-	for (size_t i = 0; i < a->links.n; i++)
-		if (a->links.at[i].sink && a->links.at[i].sink->ops->shutdown)
-			a->links.at[i].sink->ops->shutdown(a->links.at[i].sink, until);
-	log_info("event=stopped spans=%" PRIu64, a->counts.n_spans);
-}
-
-int agent_run(struct agent *a, struct errmsg *e)
-{
-	struct instances_stats stats;
-	int r = 0;
-
-	instances_stats(a->instances, &stats);
-	log_info("event=started services=%u instances=%zu processes=%zu tasks=%zu",
-		 a->rules->n_services, stats.n_instances, stats.n_processes,
-		 schedule_n_tasks(a->schedule));
-	notify_send(&a->notify, "READY=1");
-	while (!r && !a->is_stopping)
-		r = turn(a, e);
-	shut_down(a);
-	return r;
 }

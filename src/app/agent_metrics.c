@@ -93,7 +93,7 @@ static void write_links(struct agent *a, FILE *f)
 		v[2] = s.n_errors;
 		for (int k = 0; k < 3; k++) {
 			fputs("spanprof_link_total{name=\"", f);
-			label(f, l->source ? l->source->name : l->sink->name);
+			label(f, agent_link_name(l));
 			fprintf(f, "\",role=\"%s\",what=\"%s\"} %" PRIu64 "\n",
 				l->source ? "source" : "sink", what[k], v[k]);
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent_priv.h: the state of the daemon and what its files offer each other. agent.c: set-up and loop;
+ * agent_priv.h: the state of the daemon and what its files offer each other. agent.c: set-up and reload; agent_loop.c: the loop;
  * agent_tasks.c: tasks in, actions and spans out; agent_query.c, agent_metrics.c: answers.
  */
 #ifndef SPANPROF_APP_AGENT_PRIV_H
@@ -30,6 +30,13 @@ struct agent_link {
 	int fd;                     /* in the epoll set; -1: none */
 	bool is_ready;
 };
+
+static inline const char *agent_link_name(const struct agent_link *l)
+{
+	if (l->source)
+		return l->source->name;
+	return l->sink ? l->sink->name : "";
+}
 
 /* What the kernel told of a process while the engine was at work: handled afterwards. */
 struct agent_process_event {
@@ -96,7 +103,15 @@ struct agent {
 	size_t rss_bytes;
 };
 
+/* What an event of the epoll set is about. */
+enum { TAG_SIGNAL, TAG_PROFILER, TAG_LINK /* + index into links */ };
+
 struct schedule_now agent_now(void);
+
+/* agent.c: 0 or a negative errno with the message, errno kept. */
+int agent_watch(struct agent *a, int fd, uint64_t tag, struct errmsg *e);
+void agent_reload(struct agent *a);
+void agent_handle_processes(struct agent *a);
 
 /* One line, rate-limited: "event=NAME key=value ...". */
 void agent_log(struct agent *a, enum log_level level, const char *format, ...)

@@ -219,6 +219,13 @@ static json_t *counters_object(struct agent *a)
 	return o;
 }
 
+static const char *agent_link_kind(const struct agent_link *l)
+{
+	if (l->source)
+		return l->source->ops->kind;
+	return l->sink ? l->sink->ops->kind : "";
+}
+
 static json_t *links_object(struct agent *a)
 {
 	json_t *list = json_array();
@@ -232,8 +239,8 @@ static json_t *links_object(struct agent *a)
 			l->source->ops->status(l->source, &s);
 		if (l->sink && l->sink->ops->status)
 			l->sink->ops->status(l->sink, &s);
-		set_text(o, "name", l->source ? l->source->name : l->sink->name);
-		set_text(o, "kind", l->source ? l->source->ops->kind : l->sink->ops->kind);
+		set_text(o, "name", agent_link_name(l));
+		set_text(o, "kind", agent_link_kind(l));
 		set_text(o, "role", l->source ? "source" : "sink");
 		set_text(o, "state", s.state);
 		set_number(o, "sent", s.n_sent);

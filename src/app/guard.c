@@ -2,11 +2,13 @@
 #include "app/guard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <seccomp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 
 /* Why each is needed: docs/agent.md. Newer ones may be unknown to the C library's header. */
 enum { NEED_PERFMON = 38, NEED_BPF = 39, NEED_CHECKPOINT_RESTORE = 40 };
@@ -38,15 +41,13 @@ static bool may_probe(void)
 {
 	static const char self[] = "/proc/self/exe";
 	struct perf_event_attr attr = {.size = sizeof(attr)};
-	FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
-	unsigned int type = 0;
+	AUTO_FREE char *text = NULL;
+	size_t n;
 	int fd;
 
-	if (f && fscanf(f, "%u", &type) != 1)
-		type = 0;
-	if (f)
-		fclose(f);
-	attr.type = type;
+	if (read_file(AT_FDCWD, "/sys/bus/event_source/devices/uprobe/type", 64, &text, &n))
+		return true; /* there are none: the engine has said so */
+	attr.type = (uint32_t)strtoul(text, NULL, 10);
 	attr.config1 = (uintptr_t)self; /* uprobe_path */
 	attr.config2 = 1;               /* probe_offset: no code is there, so nothing is probed */
 	fd = (int)syscall(SYS_perf_event_open, &attr, getpid(), -1, -1, PERF_FLAG_FD_CLOEXEC);

@@ -24,7 +24,7 @@ struct backend_config {
 	const char *token_file;  /* read at start and on reload, instead of token */
 	uint64_t poll_ns;        /* between two task polls; default 20 s */
 	uint64_t heartbeat_ns;   /* between two keepAlive; default 30 s */
-	uint64_t timeout_ns;          /* of each call; default 30 s */
+	uint64_t timeout_ns;     /* of each call; default 30 s */
 	uint64_t spool_bytes;    /* memory for spans while the backend is away; default 8 MiB */
 	const char *spool_file;  /* disk behind it; NULL: none */
 	uint64_t spool_file_bytes;

@@ -24,19 +24,28 @@ enum {
 
 int parse_facts_stat(const char *text, pid_t *ret_parent, char *ret_state, uint64_t *ret_start)
 {
+	enum { PARENT = 1, START = 19 }; /* numbers after the state */
 	const char *p = strrchr(text, ')');
-	unsigned long long start;
-	char state;
-	int parent;
+	long long parent = 0, v = 0;
+	char state, *end;
 
-	if (!p ||
-	    sscanf(p + 1,
-		   " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-		   &state, &parent, &start) != 3)
+	if (!p || p[1] != ' ' || !p[2])
 		return -EINVAL;
-	*ret_parent = parent;
+	state = p[2];
+	p += 3;
+	for (int i = 1; i <= START; i++) {
+		v = strtoll(p, &end, 10);
+		if (end == p)
+			return -EINVAL;
+		p = end;
+		if (i == PARENT)
+			parent = v;
+	}
+	if (parent < 0 || parent > INT32_MAX || v < 0)
+		return -EINVAL;
+	*ret_parent = (pid_t)parent;
 	*ret_state = state;
-	*ret_start = start;
+	*ret_start = (uint64_t)v;
 	return 0;
 }
 
@@ -111,7 +120,7 @@ static void read_exe(int proc_fd, struct facts *f)
 
 static void read_cmdline(int proc_fd, struct facts *f)
 {
-	AUTO_FREE char *buf = malloc(CMDLINE_MAX);
+	AUTO_FREE char *buf = calloc(1, CMDLINE_MAX);
 	ssize_t n = buf ? read_part(proc_fd, f->pid, "cmdline", buf, CMDLINE_MAX) : 0;
 
 	if (n <= 0)

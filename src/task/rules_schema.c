@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -163,35 +164,39 @@ struct complaint {
 	bool in_backtrace;
 };
 
+/* "  in mapping field 'KEY' (line: 3, column: 5)", "  in mapping (line: ...", "  in sequence ...". */
+static void take_place(struct complaint *c, const char *text)
+{
+	static const char field[] = "  in mapping field '", line_is[] = "(line: ";
+	const char *at = strstr(text, line_is), *key = text + strlen(field), *quote;
+
+	if (!at)
+		return;
+	if (!c->line)
+		c->line = (unsigned int)strtoul(at + strlen(line_is), NULL, 10);
+	if (strncmp(text, field, strlen(field)) || c->n_fields >= BACKTRACE_MAX)
+		return;
+	quote = strchr(key, '\'');
+	if (quote)
+		snprintf(c->fields[c->n_fields++], KEY_MAX, "%.*s", (int)(quote - key), key);
+}
+
 static void listen(cyaml_log_t level, void *ctx, const char *format, va_list ap)
 {
 	struct complaint *c = ctx;
-	unsigned int line, column;
-	char text[512], key[KEY_MAX];
-	char *end;
+	char text[512];
 
 	if (level < CYAML_LOG_ERROR)
 		return;
 	vsnprintf(text, sizeof(text), format, ap);
-	end = strchr(text, '\n');
-	if (end)
-		*end = 0;
-	if (!strcmp(text, "Load: Backtrace:")) {
+	text[strcspn(text, "\n")] = 0;
+	if (!strcmp(text, "Load: Backtrace:"))
 		c->in_backtrace = true;
-	} else if (!c->in_backtrace && !c->text[0]) {
+	else if (c->in_backtrace)
+		take_place(c, !strncmp(text, "Load: ", 6) ? text + 6 : text);
+	else if (!c->text[0])
 		snprintf(c->text, sizeof(c->text), "%.250s",
 			 !strncmp(text, "Load: ", 6) ? text + 6 : text);
-	} else if (c->in_backtrace) {
-		if (sscanf(text, " in mapping field '%63[^']' (line: %u, column: %u)", key, &line,
-			   &column) == 3 &&
-		    c->n_fields < BACKTRACE_MAX)
-			memcpy(c->fields[c->n_fields++], key, KEY_MAX);
-		else if (sscanf(text, " in mapping (line: %u", &line) != 1 &&
-			 sscanf(text, " in sequence entry '%*u' (line: %u", &line) != 1)
-			return;
-		if (!c->line)
-			c->line = line;
-	}
 }
 
 /* The schema at the place of the complaint. */

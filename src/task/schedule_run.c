@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "task/schedule_run.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,6 +50,7 @@ schedule_emit_event(struct schedule *s, struct schedule_task *t, const struct sc
 	struct schedule_action *a = schedule_emit(s, SCHEDULE_EVENT, t, r);
 	va_list ap;
 
+	assert(t);
 	if (!a)
 		return;
 	a->event = event;

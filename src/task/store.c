@@ -278,7 +278,8 @@ static int prepare_file(sqlite3 *db)
 	case 0:
 		return sqlite3_exec(db, schema, NULL, NULL, NULL);
 	case STORE_VERSION:
-		return pragma_int(db, "SELECT count(*) FROM tasks") < 0 ? SQLITE_CORRUPT : SQLITE_OK;
+		return pragma_int(db, "SELECT count(*) FROM tasks") < 0 ? SQLITE_CORRUPT
+									: SQLITE_OK;
 	default:
 		return SQLITE_MISMATCH;
 	}

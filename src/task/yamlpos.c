@@ -129,8 +129,7 @@ static int walk_events(struct walk *w, yaml_parser_t *parser)
 		yaml_event_t ev;
 
 		if (!yaml_parser_parse(parser, &ev))
-			return errmsg_set(w->e, -EINVAL, "%zu: %s",
-					  parser->problem_mark.line + 1,
+			return errmsg_set(w->e, -EINVAL, "%zu: %s", parser->problem_mark.line + 1,
 					  parser->problem ? parser->problem : "not valid YAML");
 		more = ev.type != YAML_STREAM_END_EVENT;
 		r = on_event(w, &ev);

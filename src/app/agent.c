@@ -237,11 +237,7 @@ static int open_sources(struct agent *a, struct errmsg *e)
 	if (r)
 		return errmsg_set(e, r, "out of memory");
 	r = add_link(a, a->rules_source, NULL, e);
-	if (!r)
-		r = open_control(a, e);
-	if (!r)
-		r = open_backends(a, e);
-	return r;
+	return r ? r : open_control(a, e);
 }
 
 /* Sources are started in order, then told of the instances that are there. */
@@ -312,6 +308,20 @@ static int new_parts(struct agent *a, struct errmsg *e)
 	return r ? r : profiler_set_rules(a->profiler, a->rules, e);
 }
 
+/* Before the first thread of a backend: capabilities are a thread's own. */
+static int drop_capabilities(struct agent *a, struct errmsg *e)
+{
+	char kept[256];
+	int r;
+
+	if (a->options.keep_privileges)
+		return 0;
+	r = guard_drop_capabilities(kept, sizeof(kept), e);
+	if (!r)
+		log_info("event=privileges kept=\"%s\"", kept);
+	return r;
+}
+
 static int set_up(struct agent *a, struct errmsg *e)
 {
 	int r = rules_load(a->options.config, &a->rules, e);
@@ -329,24 +339,13 @@ static int set_up(struct agent *a, struct errmsg *e)
 	if (!r)
 		r = open_sources(a, e);
 	if (!r)
+		r = drop_capabilities(a, e);
+	if (!r)
+		r = open_backends(a, e);
+	if (!r)
 		r = instances_scan(a->instances) ? errmsg_set(e, -EIO, "cannot read /proc") : 0;
 	if (!r)
 		r = start_links(a, e);
-	return r;
-}
-
-static int give_up_privileges(struct agent *a, struct errmsg *e)
-{
-	char kept[256];
-	int r;
-
-	if (a->options.keep_privileges)
-		return 0;
-	r = guard_drop_capabilities(kept, sizeof(kept), e);
-	if (!r)
-		r = guard_filter_calls(e);
-	if (!r)
-		log_info("event=privileges kept=\"%s\"", kept);
 	return r;
 }
 
@@ -369,8 +368,8 @@ int agent_new(struct agent **ret, const struct agent_options *options, struct er
 		    : 0;
 	if (!r)
 		r = set_up(a, e);
-	if (!r)
-		r = give_up_privileges(a, e);
+	if (!r && !a->options.keep_privileges)
+		r = guard_filter_calls(e);
 	if (r) {
 		agent_free(a);
 		return r;

@@ -10,6 +10,7 @@
 
 #include "app/agent_priv.h"
 #include "base/clock.h"
+#include "net/tracecontext.h"
 
 struct schedule_now agent_now(void)
 {
@@ -136,17 +137,27 @@ static void count_snapshots(struct agent *a, const struct profile_span *s)
 	a->counts.n_snapshots_due += s->n_due;
 }
 
+/* Tasks name endpoints; the caller's trace context that a span's name may end in is not part of that. */
+static void name_of_span(const struct profile *p, const struct profile_span *s, char *buf, size_t n)
+{
+	const char *name = strpool_get(p->strings, s->name), *context;
+	size_t bytes = tracecontext_split(name, &context);
+
+	snprintf(buf, n, "%.*s", (int)(bytes < n ? bytes : n - 1), name);
+}
+
 void agent_on_span(void *ctx, struct profile *profile, uint32_t span,
 		   const struct gate_endpoint *ep)
 {
 	struct agent *a = ctx;
 	const struct profile_span *s = &profile->spans.at[span];
-	const char *name = strpool_get(profile->strings, s->name);
+	char name[TASK_ENDPOINT_MAX * 2];
 	struct sink_span out = {.profile = profile,
 				.span = span,
 				.instance = instances_find(a->instances, s->instance_id)};
 	bool taken = false;
 
+	name_of_span(profile, s, name, sizeof(name));
 	for (size_t i = 0; out.instance && i < schedule_n_tasks(a->schedule); i++) {
 		struct schedule_task *t = schedule_task_at(a->schedule, i);
 

@@ -180,7 +180,7 @@ static void sink_span(struct span_sink *s, const struct sink_span *span)
 static void sink_task_finished(struct span_sink *s, const struct task *t, const struct instance *i,
 			       enum task_event how)
 {
-	if (strcmp(t->source, s->name) == 0)
+	if (i && strcmp(t->source, s->name) == 0)
 		reporter_task_finished(of_sink(s)->reporter, t, i);
 }
 

@@ -50,7 +50,7 @@ class Agent(unittest.TestCase):
             process.send_signal(how)
         return process.wait(30)
 
-    def start_agent(self, extra='', backend=''):
+    def start_agent(self, spec='request(str(arg0))', extra='', backend=''):
         path = os.path.join(self.folder, 'agent.yaml')
         with open(path, 'w') as f:
             f.write('agent: {socket: %s/socket, store: %s/store, scan_interval: 500ms}\n'
@@ -58,10 +58,10 @@ class Agent(unittest.TestCase):
                     '- name: shop\n'
                     '  match: [{exe: "%s"}]\n'
                     '  instance: "{env:WHO}"\n'
-                    '  endpoints: [{spec: "request(str(arg0))"}]\n%s'
+                    "  endpoints: [{spec: '%s'}]\n%s"
                     'backends:\n'
                     '- {name: oap, kind: skywalking, addresses: ["%s"], poll: 300ms, heartbeat: 1s%s}\n'
-                    % (self.folder, self.folder, self.target, extra, self.oap.address, backend))
+                    % (self.folder, self.folder, self.target, spec, extra, self.oap.address, backend))
         self.log = os.path.join(self.folder, 'agent.log')
         with open(self.log, 'a') as log:
             process = subprocess.Popen([SPANPROF, 'agent', '-c', path], stdout=log, stderr=log)
@@ -125,6 +125,17 @@ class Agent(unittest.TestCase):
         self.wait(lambda: self.oap.finishes)
         self.assertEqual(self.oap.finishes, [('shop', 'shop-1', task)])
         self.assert_segments_are_sound()
+
+    def test_joins_the_callers_trace(self):
+        trace = '4bf92f3577b34da6a3ce929d0e0e4736'
+        self.start_target('shop-1', '00-%s-00f067aa0ba902b7-01=sleep:60' % trace)
+        self.start_agent('request("/slow traceparent=" str(arg0))')
+        self.wait(lambda: self.oap.instances)
+        self.oap.create_task('shop', '/slow', threshold=10, count=1)
+        self.wait(lambda: self.oap.segments)
+        (segment,) = self.oap.segments.values()
+        self.assertEqual(segment.traceId, trace)
+        self.assertEqual(segment.spans[0].operationName, '/slow')
 
     def test_backend_is_away_for_a_while(self):
         self.start_target('shop-1', '/slow=sleep:60')

@@ -46,11 +46,12 @@ struct {
 /*
  * The user stack of such a thread at its last switch-out: written there, read at switch-in and by
  * the walk of stuck threads. The size of a task storage's value is part of its type, so there is
- * one map for each size; the one for knob_max_window is created, the others are not. Each leaves
- * room for the kernel's own header in a power of two.
+ * one map for each size, and those that knob_max_window rules out are not created. Few threads have
+ * a deep stack: one gets the large size only after a switch-out for which the middle one was too
+ * small. Each leaves room for the kernel's own header in a power of two.
  */
 #define WINDOW_SMALL  (4096 - 256)
-#define WINDOW_MIDDLE (16384 - 512)
+#define WINDOW_MIDDLE (32768 - 1024)
 #define WINDOW_LARGE  (65536 - 1024)
 #define WINDOW_MAP(map_name, bytes)                      \
 	struct map_name##_value {                        \

@@ -38,7 +38,7 @@ int sample_tick(struct bpf_perf_event_data *ctx)
 		shot.syscall_nr = regs_syscall(task_regs(task));
 		from.stack_ctx = ctx;
 	}
-	window_extent(t, sp, &shot.window);
+	window_extent(t, sp, knob_max_window, &shot.window);
 	shot_send(t, &shot, &from);
 	return 0;
 }

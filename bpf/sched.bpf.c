@@ -30,12 +30,28 @@ static __always_inline void waiting_add(__s64 n)
 		*sum += n;
 }
 
+/* Copies the window of a thread that leaves. Its next enter makes more room if that is too small. */
+static __always_inline void window_save(struct task_struct *prev, struct thread *t, __u64 sp)
+{
+	__u32 bytes, room;
+	struct window *w = window_storage(prev, t, 0, &room);
+
+	if (!w)
+		return;
+	window_extent(t, sp, room, w);
+	bytes = w->bytes;
+	if (bytes && bytes <= room)
+		window_read(w, (__u8 *)(w + 1), bytes, room);
+	if ((w->flags & WIRE_SNAP_F_TRUNCATED) && room < knob_max_window) {
+		t->window = THREAD_WINDOW_TOO_SMALL;
+		t->member_gen = 0;
+	}
+}
+
 static __always_inline void switch_out(struct task_struct *prev, bool is_preempted, __u32 state)
 {
 	struct thread *t = bpf_task_storage_get(&threads, prev, 0, 0);
-	struct window *w;
 	__u64 now, sp;
-	__u32 bytes;
 
 	if (!t || !t->depth)
 		return;
@@ -49,13 +65,7 @@ static __always_inline void switch_out(struct task_struct *prev, bool is_preempt
 	t->prev_state = state & 0xff;
 	t->is_preempted = is_preempted || !t->prev_state;
 	t->is_iowait = BPF_CORE_READ_BITFIELD(prev, in_iowait);
-	w = window_storage(prev, 0);
-	if (w) {
-		window_extent(t, sp, w);
-		bytes = w->bytes;
-		if (bytes && bytes <= knob_max_window)
-			window_read(w, (__u8 *)(w + 1), bytes, knob_max_window);
-	}
+	window_save(prev, t, sp);
 	t->out_gen = sched_gen;
 	t->out_ns = now;
 	waiting_add(1);

@@ -169,7 +169,8 @@ static __always_inline void shot_send(struct thread *t, struct shot *shot,
 static __always_inline void blocked_shot(struct task_struct *task, struct thread *t,
 					 struct shot *shot, struct shot_source *from)
 {
-	struct window *w = window_storage(task, 0);
+	__u32 room;
+	struct window *w = window_storage(task, t, 0, &room);
 
 	if (w) {
 		shot->window = *w;

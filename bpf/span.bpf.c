@@ -17,12 +17,13 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define REPORT_AGAIN_NS 200000000ULL
 
-/* Reads the membership; makes the state of a thread of a member. NULL: not ours. */
+/* Reads the membership; makes the state of a thread of a member, or more room for its windows. NULL: not ours. */
 static __noinline struct thread *thread_refresh(struct task_struct *task, struct thread *t)
 {
 	__u32 gen = *(volatile __u32 *)&members_gen;
 	__u32 tgid = task->tgid;
 	struct wire_member *m = bpf_map_lookup_elem(&members, &tgid);
+	__u32 room;
 
 	if (!m) {
 		if (t) {
@@ -40,8 +41,10 @@ static __noinline struct thread *thread_refresh(struct task_struct *task, struct
 		t->tid = task->pid;
 		t->tgid = tgid;
 		bpf_probe_read_kernel_str(t->comm, sizeof(t->comm), task->comm);
-		window_storage(task, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		window_storage(task, t, BPF_LOCAL_STORAGE_GET_F_CREATE, &room);
 	}
+	if (t->window == THREAD_WINDOW_TOO_SMALL)
+		window_enlarge(task, t);
 	t->is_member = 1;
 	t->instance_id = m->instance_id;
 	t->as_id = m->as_id;

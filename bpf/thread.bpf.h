@@ -79,6 +79,13 @@ struct machine {
 	__u32 skip;  /* operations to pass over */
 };
 
+/* The storage for a thread's window: see maps.bpf.h. */
+enum thread_window {
+	THREAD_WINDOW_FIRST,
+	THREAD_WINDOW_TOO_SMALL, /* the next enter makes the large one */
+	THREAD_WINDOW_LARGE,
+};
+
 struct thread {
 	__u32 depth; /* spans[] below it may be open */
 	__u32 tid;
@@ -105,6 +112,8 @@ struct thread {
 	__u32 waker_tgid;
 	__u32 waker_tid;
 
+	__u32 window; /* enum thread_window */
+	__u32 pad;
 	__u64 waker_sp;
 
 	__u64 known_ret; /* a return site that has its leave probe */

@@ -50,8 +50,9 @@ static __always_inline __s32 regs_syscall(const struct pt_regs *regs)
 	return (__s64)regs->orig_ax >= 0 ? (__s32)regs->orig_ax : -1;
 }
 
-/* The extent of the window at sp for the spans that may be profiled. */
-static __always_inline void window_extent(const struct thread *t, __u64 sp, struct window *ret)
+/* The extent of the window at sp for the spans that may be profiled; at most `limit` bytes. */
+static __always_inline void window_extent(const struct thread *t, __u64 sp, __u32 limit,
+					  struct window *ret)
 {
 	__u64 bytes = 0;
 
@@ -76,8 +77,8 @@ static __always_inline void window_extent(const struct thread *t, __u64 sp, stru
 	if (!bytes)
 		return;
 	ret->flags = 0;
-	if (bytes > knob_max_window) {
-		bytes = knob_max_window;
+	if (bytes > limit) {
+		bytes = limit;
 		ret->flags = WIRE_SNAP_F_TRUNCATED;
 	}
 	ret->bytes = bytes;
@@ -162,26 +163,41 @@ static __always_inline void window_read(struct window *w, __u8 *to, __u32 bytes,
 }
 
 /*
- * The storage for the window of a thread. One of the branches is left after the load; the empty asm
- * keeps the compiler from loading the address of a map that does not exist before the branch.
+ * The storage for the window of a thread, made when flags say so, and the bytes of a window that it
+ * takes. Branches for maps that do not exist are gone after the load; the empty asm keeps the
+ * compiler from loading the address of such a map before the branch.
  */
-static __always_inline struct window *window_storage(struct task_struct *task, __u64 flags)
+static __always_inline struct window *window_storage(struct task_struct *task,
+						     const struct thread *t, __u64 flags,
+						     __u32 *ret_room)
 {
-	struct window *w = NULL;
+	*ret_room = knob_max_window;
+	if (!knob_max_window)
+		return NULL;
+	if (knob_max_window <= WINDOW_SMALL) {
+		asm volatile("" ::: "memory");
+		return bpf_task_storage_get(&windows_small, task, 0, flags);
+	}
+	if (knob_max_window > WINDOW_MIDDLE && t->window == THREAD_WINDOW_LARGE) {
+		asm volatile("" ::: "memory");
+		return bpf_task_storage_get(&windows_large, task, 0, flags);
+	}
+	if (knob_max_window > WINDOW_MIDDLE)
+		*ret_room = WINDOW_MIDDLE;
+	return bpf_task_storage_get(&windows_middle, task, 0, flags);
+}
 
-	if (knob_max_window && knob_max_window <= WINDOW_SMALL) {
-		asm volatile("" ::: "memory");
-		w = bpf_task_storage_get(&windows_small, task, 0, flags);
-	}
-	if (knob_max_window > WINDOW_SMALL && knob_max_window <= WINDOW_MIDDLE) {
-		asm volatile("" ::: "memory");
-		w = bpf_task_storage_get(&windows_middle, task, 0, flags);
-	}
+/* Changes the storage of the current thread for the large one. Without memory it stays as it is. */
+static __always_inline void window_enlarge(struct task_struct *task, struct thread *t)
+{
 	if (knob_max_window > WINDOW_MIDDLE) {
 		asm volatile("" ::: "memory");
-		w = bpf_task_storage_get(&windows_large, task, 0, flags);
+		if (!bpf_task_storage_get(&windows_large, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
+			return;
+		*(volatile __u32 *)&t->window = THREAD_WINDOW_LARGE;
+		barrier();
+		bpf_task_storage_delete(&windows_middle, task);
 	}
-	return w;
 }
 
 #endif

@@ -35,7 +35,7 @@ static const char help[] =
 	"      --for T             end after this time (default: Ctrl-C)\n"
 	"      --no-fork           leave out the workers that a process forks\n"
 	"      --no-kernel         leave out kernel frames\n"
-	"      --max-window SIZE   stack bytes of a snapshot (default 16K, at most 64K)\n"
+	"      --max-window SIZE   stack bytes of a snapshot (default 64K, the most there is)\n"
 	"      --ring SIZE         buffer between kernel and spanprof (default 4M)\n"
 	"\n"
 	"output:\n"

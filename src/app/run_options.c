@@ -134,7 +134,7 @@ static int parse_limit(struct run_options *o, int option)
 	case OPT_RING:
 		return get_size("--ring", optarg, 1 << 30, &o->ring_bytes);
 	case OPT_WINDOW:
-		return get_size("--max-window", optarg, WIRE_WINDOW_MAX - 64, &o->window_bytes);
+		return get_size("--max-window", optarg, WIRE_WINDOW_MAX, &o->window_bytes);
 	default:
 		return -1;
 	}

@@ -35,7 +35,7 @@ static const struct counter_text table[] = {
 	 "slow spans not profiled because as many as allowed have been: --max-samples", false},
 	{"window_fault",
 	 "snapshots without a stack because it could not be read: its pages are swapped out", true},
-	{"window_truncated", "snapshots whose stack was larger than the limit and was cut", true},
+	{"window_truncated", "snapshots whose stack was larger than --max-window, or than any before on its thread, and was cut", true},
 	{"foreign_stack",
 	 "snapshots taken on another stack than their span's: coroutine or signal stack", true},
 	{"name_fault", "parts of names whose memory could not be read", true},

@@ -30,7 +30,7 @@
 
 /* As in bpf/maps.bpf.h: the sizes for which there is a map. */
 #define WINDOW_SMALL       (4096U - 256)
-#define WINDOW_MIDDLE      (16384U - 512)
+#define WINDOW_MIDDLE      (32768U - 1024)
 #define WINDOW_LARGE       (65536U - 1024)
 #define WAKE_BYTES_DIVISOR 4 /* the reader is woken when the ring is filled by this fraction */
 #define LOG_BYTES          65536
@@ -164,8 +164,7 @@ static void configure(struct kernskel *skel, const struct kern_options *o)
 	if (o->max_members)
 		bpf_map__set_max_entries(skel->maps.members, o->max_members);
 	bpf_map__set_autocreate(skel->maps.windows_small, window <= WINDOW_SMALL);
-	bpf_map__set_autocreate(skel->maps.windows_middle,
-				window > WINDOW_SMALL && window <= WINDOW_MIDDLE);
+	bpf_map__set_autocreate(skel->maps.windows_middle, window > WINDOW_SMALL);
 	bpf_map__set_autocreate(skel->maps.windows_large, window > WINDOW_MIDDLE);
 }
 

@@ -22,15 +22,15 @@
 #include "model/latency.h"
 #include "probe/probes.h"
 
-#define KERN_RING_DEFAULT   (4U << 20)     /* bytes */
-#define KERN_WINDOW_DEFAULT (16384U - 512) /* leaves room for a header in 16 KiB */
+#define KERN_RING_DEFAULT   (4U << 20)      /* bytes */
+#define KERN_WINDOW_DEFAULT (65536U - 1024) /* leaves room for a header in 64 KiB */
 
 struct kern;
 
 /* All-zero means defaults. */
 struct kern_options {
 	size_t ring_bytes;       /* rounded up to a power of two of at least one page */
-	uint32_t max_window;     /* bytes, rounded up to 64; at most WIRE_WINDOW_MAX - 1024 */
+	uint32_t max_window;     /* bytes, rounded up to 64; 0, or too many: KERN_WINDOW_DEFAULT */
 	uint32_t max_members;    /* processes followed at a time; default 16384 */
 	bool want_kernel_stacks; /* kernel frames in snapshots of blocked threads and kernel mode */
 };

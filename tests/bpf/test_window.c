@@ -87,11 +87,68 @@ static void untouched_pages_are_left_out_off_cpu(void **state)
 	take_hole(&hole, WIRE_SNAP_OFFCPU);
 }
 
+static ENDPOINT long sleep_deep(void *arg)
+{
+	volatile uint8_t frame[10 * WIRE_PAGE];
+
+	frame[0] = PATTERN;
+	rig_sleep(5 * MS);
+	return frame[0];
+}
+
+/* Flags of the last snapshot off the CPU. */
+static uint16_t sleep_flags(struct rig *rig)
+{
+	uint16_t flags = 0;
+	size_t n = 0;
+
+	rig_call(sleep_deep, NULL);
+	rig_drain(rig);
+	for (size_t i = 0; i < rig_count(rig, WIRE_K_SNAPSHOT); i++) {
+		const struct wire_snapshot *s = rig_event(rig, WIRE_K_SNAPSHOT, i)->snapshot;
+
+		if (s->snap_kind != WIRE_SNAP_OFFCPU)
+			continue;
+		flags = s->flags;
+		n++;
+	}
+	assert_true(n > 0);
+	return flags;
+}
+
+static void deep_threads_get_more_room(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, NULL);
+	rig_gate(&rig, 0, MS, MS);
+	rig_endpoint(&rig, 0, sleep_deep, NULL);
+	assert_true(sleep_flags(&rig) & WIRE_SNAP_F_TRUNCATED);
+	assert_false(sleep_flags(&rig) & WIRE_SNAP_F_TRUNCATED);
+	assert_false(sleep_flags(&rig) & WIRE_SNAP_F_TRUNCATED);
+	rig_close(&rig);
+}
+
+static void deep_threads_keep_to_the_limit(void **state)
+{
+	const struct kern_options options = {.max_window = 4 * WIRE_PAGE};
+	struct rig rig;
+
+	rig_open(&rig, &options);
+	rig_gate(&rig, 0, MS, MS);
+	rig_endpoint(&rig, 0, sleep_deep, NULL);
+	for (int i = 0; i < 3; i++)
+		assert_true(sleep_flags(&rig) & WIRE_SNAP_F_TRUNCATED);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(untouched_pages_are_left_out_on_cpu),
 		cmocka_unit_test(untouched_pages_are_left_out_off_cpu),
+		cmocka_unit_test(deep_threads_get_more_room),
+		cmocka_unit_test(deep_threads_keep_to_the_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,6 +30,7 @@ static int record(const struct run_options *o)
 		log_error("%s", e.text);
 		return EXIT_FAILED;
 	}
+	out.is_private = true; /* it holds bytes of the target's stacks */
 	r = session_new(&s, o, out.stream);
 	if (r)
 		return r;

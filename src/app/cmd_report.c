@@ -21,7 +21,7 @@ static const char help[] =
 	"\n"
 	"options:\n"
 	"  -o, --output FILE      write a file; its name says the format (.folded .pb.gz .json .html)\n"
-	"      --format FORMAT    text, folded, pprof, json, html; without -o to standard output\n"
+	"      --format FORMAT    text, folded, pprof, json, html, otlp; without -o to stdout\n"
 	"      --root DIR         where the programs and libraries are, as a copy of the target's root\n"
 	"      --debug-dirs DIRS  where separate debug files are (default /usr/lib/debug)\n"
 	"      --debuginfod       ask debuginfod servers for debug files, for at most 10 s\n"

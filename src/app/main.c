@@ -35,9 +35,15 @@ static void print_help(FILE *out)
 
 int main(int argc, char **argv)
 {
+	static char help_option[] = "--help";
+
 	if (argc < 2) {
 		print_help(stderr);
 		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "help") && argc > 2) {
+		argv[1] = argv[2];
+		argv[2] = help_option;
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		print_help(stdout);

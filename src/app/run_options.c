@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "app/command.h"
@@ -245,16 +246,26 @@ static int check_targets(const struct run_options *o, const char *command)
 	return 0;
 }
 
+static int bad_format(const char *name)
+{
+	char names[256] = "";
+	size_t n = 0;
+
+	for (const struct export_format *f = export_formats(); f->name; f++) {
+		n += (size_t)snprintf(names + n, sizeof(names) - n, "%s%s", n ? ", " : "", f->name);
+		if (n >= sizeof(names))
+			break;
+	}
+	log_error("--format: there is no format '%s'; use one of: %s", name, names);
+	return EXIT_USAGE;
+}
+
 int run_options_check_outputs(struct run_options *o)
 {
 	const struct export_format *named = NULL;
 
-	if (o->format_name && !(named = export_find(o->format_name))) {
-		log_error(
-			"--format: there is no format '%s'; use one of: text, folded, pprof, json, html",
-			o->format_name);
-		return EXIT_USAGE;
-	}
+	if (o->format_name && !(named = export_find(o->format_name)))
+		return bad_format(o->format_name);
 	if (named && !o->outputs.n && vec_push(&o->outputs, (struct run_output){.path = "-"}))
 		return EXIT_FAILED;
 	for (size_t i = 0; i < o->outputs.n; i++) {

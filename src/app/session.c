@@ -518,6 +518,19 @@ static int write_totals(struct session *s)
 	return r;
 }
 
+/* Endpoints that no process has: a preset has variants for several builds of its server. */
+static void mark_absent(struct session *s, struct profile *p)
+{
+	struct probe_info info;
+
+	for (uint32_t i = 0; i < s->n_endpoints; i++)
+		p->endpoints.at[i + 1].absent =
+			s->preset && !p->endpoints.at[i + 1].latency.n_enter;
+	for (size_t i = 0; probes_info(engine_probes(s->engine), i, &info); i++)
+		if (info.ep_id < s->n_endpoints)
+			p->endpoints.at[info.ep_id + 1].absent = false;
+}
+
 int session_run(struct session *s)
 {
 	struct profile *p = session_profile(s);
@@ -530,6 +543,8 @@ int session_run(struct session *s)
 	p->duration_ns = s->end_ns - p->start_mono_ns;
 	for (uint32_t i = 0; i < s->n_endpoints && !r; i++)
 		r = engine_latency(s->engine, i, &p->endpoints.at[i + 1].latency);
+	if (!r)
+		mark_absent(s, p);
 	if (!r)
 		r = engine_counters(s->engine, &p->counters);
 	if (r)

@@ -120,7 +120,8 @@ int file_out_commit(struct file_out *f, struct errmsg *e)
 	errno = 0;
 	if (fflush(stream) || ferror(stream))
 		r = errno ? -errno : -EIO;
-	if (!r && f->temp_path && (fchmod(fileno(stream), 0644) || fsync(fileno(stream))))
+	if (!r && f->temp_path &&
+	    (fchmod(fileno(stream), f->is_private ? 0600 : 0644) || fsync(fileno(stream))))
 		r = -errno;
 	if (fclose(stream) && !r)
 		r = -errno;

@@ -5,6 +5,7 @@
 #ifndef SPANPROF_BASE_FILE_H
 #define SPANPROF_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,6 +26,7 @@ struct file_out {
 	FILE *stream;    /* write here; owned */
 	char *path;      /* owned */
 	char *temp_path; /* owned; NULL when written in place */
+	bool is_private; /* set after open: readable by its owner only */
 };
 
 int file_out_open(struct file_out *ret, const char *path, struct errmsg *e);

@@ -427,6 +427,8 @@ int text_write(const struct profile *p, const struct export_options *o, FILE *ou
 	line_init(&t.line, out, o->columns, o->color);
 	print_run(&t);
 	for (uint32_t i = 1; i < p->endpoints.n; i++) {
+		if (p->endpoints.at[i].absent)
+			continue;
 		r = print_endpoint(&t, i);
 		if (r)
 			return errmsg_set(e, r, "cannot write the report: out of memory");

@@ -10,6 +10,7 @@
 #ifndef SPANPROF_MODEL_PROFILE_H
 #define SPANPROF_MODEL_PROFILE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/strpool.h"
@@ -170,6 +171,7 @@ struct profile_endpoint {
 	uint32_t name; /* string: display name, the function or the preset's name */
 	uint64_t threshold_ns;
 	uint64_t period_ns;
+	bool absent; /* it was in none of the processes: a preset's variant for another build */
 	struct latency latency;
 };
 

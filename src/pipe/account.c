@@ -95,7 +95,7 @@ static struct split own_interval(const struct observation *o)
 	return s;
 }
 
-static int give_interval(const struct account_input *in, size_t i, struct split s,
+static int give_interval(const struct account_input *in, size_t i, struct split s, uint16_t count,
 			 struct account *a, struct budget *b)
 {
 	const struct observation *o = &in->obs[i];
@@ -108,7 +108,7 @@ static int give_interval(const struct account_input *in, size_t i, struct split 
 			 .stack = o->stack,
 			 .obs = i,
 			 .kind = SAMPLE_BLOCKED,
-			 .count = !preempted,
+			 .count = preempted ? 0 : count,
 			 .wall_ns = s.blocked_ns,
 			 .start_ns = o->out_ns,
 			 .end_ns = end_ns,
@@ -120,7 +120,7 @@ static int give_interval(const struct account_input *in, size_t i, struct split 
 			    .stack = o->stack,
 			    .obs = i,
 			    .kind = SAMPLE_RUNQ,
-			    .count = preempted,
+			    .count = preempted ? count : 0,
 			    .wall_ns = s.runq_ns,
 			    .start_ns = o->out_ns,
 			    .end_ns = end_ns,
@@ -132,8 +132,9 @@ struct off_walk {
 	uint64_t blocked_ns; /* of the thread, at the last off-CPU record */
 	uint64_t runq_ns;
 	uint32_t next_seq;
-	bool gap;     /* snapshots are missing since the last off-CPU record */
-	size_t stuck; /* a stuck snapshot whose interval has no end yet; SIZE_MAX: none */
+	bool gap;         /* snapshots are missing since the last off-CPU record */
+	size_t stuck;     /* a stuck snapshot whose interval has no end yet; SIZE_MAX: none */
+	uint16_t n_stuck; /* snapshots that found that interval open */
 };
 
 static int account_off_record(const struct account_input *in, size_t i, struct off_walk *w,
@@ -144,15 +145,19 @@ static int account_off_record(const struct account_input *in, size_t i, struct o
 	uint64_t runq_ns = minus(o->wall.runq_ns, w->runq_ns);
 	struct split own = own_interval(o);
 	struct split earlier;
+	uint16_t count = 1;
 	int r = 0;
 
 	own.blocked_ns = least(own.blocked_ns, blocked_ns);
 	own.runq_ns = least(own.runq_ns, runq_ns);
 	earlier = (struct split){blocked_ns - own.blocked_ns, runq_ns - own.runq_ns};
-	if (w->stuck != SIZE_MAX && in->obs[w->stuck].out_ns == o->out_ns)
-		w->stuck = SIZE_MAX; /* this is the end of the interval that was found open */
+	if (w->stuck != SIZE_MAX && in->obs[w->stuck].out_ns == o->out_ns) {
+		/* this is the end of the interval that was found open */
+		count = w->n_stuck < UINT16_MAX ? w->n_stuck + 1 : UINT16_MAX;
+		w->stuck = SIZE_MAX;
+	}
 	if (w->stuck != SIZE_MAX) {
-		r = give_interval(in, w->stuck, earlier, a, b);
+		r = give_interval(in, w->stuck, earlier, w->n_stuck, a, b);
 	} else if (w->gap) {
 		r = give_synthetic(a, b, ACCOUNT_LOST, SAMPLE_BLOCKED, earlier.blocked_ns,
 				   o->out_ns);
@@ -163,12 +168,22 @@ static int account_off_record(const struct account_input *in, size_t i, struct o
 		own = (struct split){blocked_ns, runq_ns};
 	}
 	if (!r)
-		r = give_interval(in, i, own, a, b);
+		r = give_interval(in, i, own, count, a, b);
 	w->blocked_ns += blocked_ns;
 	w->runq_ns += runq_ns;
 	w->gap = false;
 	w->stuck = SIZE_MAX;
 	return r;
+}
+
+static void found_open(const struct account_input *in, size_t i, struct off_walk *w)
+{
+	if (w->stuck != SIZE_MAX && in->obs[w->stuck].out_ns == in->obs[i].out_ns) {
+		w->n_stuck += w->n_stuck < UINT16_MAX;
+		return;
+	}
+	w->stuck = i;
+	w->n_stuck = 1;
 }
 
 static int account_off_cpu(const struct account_input *in, struct account *a, struct budget *b)
@@ -192,14 +207,13 @@ static int account_off_cpu(const struct account_input *in, struct account *a, st
 		w.next_seq = o->seq + 1;
 		if (o->kind == WIRE_SNAP_OFFCPU)
 			r = account_off_record(in, i, &w, a, b);
-		else if (o->kind == WIRE_SNAP_STUCK &&
-			 (w.stuck == SIZE_MAX || in->obs[w.stuck].out_ns != o->out_ns))
-			w.stuck = i;
+		else if (o->kind == WIRE_SNAP_STUCK)
+			found_open(in, i, &w);
 	}
 	if (!r && w.stuck != SIZE_MAX)
 		r = give_interval(in, w.stuck,
-				  (struct split){b->left[SAMPLE_BLOCKED], b->left[SAMPLE_RUNQ]}, a,
-				  b);
+				  (struct split){b->left[SAMPLE_BLOCKED], b->left[SAMPLE_RUNQ]},
+				  w.n_stuck, a, b);
 	if (w.gap)
 		rest = ACCOUNT_LOST;
 	if (!r)

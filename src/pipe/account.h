@@ -58,7 +58,7 @@ struct account_item {
 	uint32_t stack; /* observation.stack, or enum account_stack */
 	uint32_t obs;   /* index into obs; UINT32_MAX: none */
 	uint8_t kind;   /* enum sample_kind */
-	uint8_t count;
+	uint16_t count; /* snapshots that it stands for */
 	uint64_t wall_ns;
 	uint64_t start_ns;
 	uint64_t end_ns;

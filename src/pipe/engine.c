@@ -227,9 +227,6 @@ static int retry_member(struct engine *e, const struct member *m, struct errmsg 
 	generation = space_generation(space);
 	if (space_refresh(space) || space_generation(space) == generation)
 		return 0;
-	if (e->options.pipeline.on_space)
-		e->options.pipeline.on_space(e->options.pipeline.ctx, m->process.pid, m->as_id,
-					     space);
 	return probes_add_process(e->probes, m->process.pid, m->as_id, space,
 				  e->watches.n > 0 || process_forks(&m->process), msg);
 }

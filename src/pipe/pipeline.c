@@ -58,7 +58,7 @@ int pipeline_new(struct pipeline **ret, const struct pipeline_options *options)
 	if (!r)
 		r = assemble_new(&p->assemble, p->options.max_open_spans);
 	if (!r)
-		r = stacks_new(&p->stacks);
+		r = stacks_new(&p->stacks, options->live);
 	if (r) {
 		pipeline_free(p);
 		return r;
@@ -140,22 +140,28 @@ int pipeline_set_endpoint(struct pipeline *p, uint32_t ep_id, const struct pipel
 	return 0;
 }
 
+/* Tells of a space that is new or has changed, whoever refreshed it. */
+static void announce(struct pipeline *p, uint32_t tgid, uint32_t as_id, struct space *space)
+{
+	if (spaces_changed(p->spaces, tgid, as_id) && p->options.on_space)
+		p->options.on_space(p->options.ctx, tgid, as_id, space);
+}
+
 int pipeline_set_space(struct pipeline *p, uint32_t tgid, uint32_t as_id, struct space *take_space)
 {
 	int r = spaces_set(p->spaces, tgid, as_id, take_space);
 
-	if (!r && p->options.on_space)
-		p->options.on_space(p->options.ctx, tgid, as_id, take_space);
+	if (!r)
+		announce(p, tgid, as_id, take_space);
 	return r;
 }
 
 struct space *pipeline_space(struct pipeline *p, uint32_t tgid, uint32_t as_id)
 {
-	bool is_new;
-	struct space *space = spaces_get(p->spaces, tgid, as_id, &is_new);
+	struct space *space = spaces_get(p->spaces, tgid, as_id);
 
-	if (is_new && p->options.on_space)
-		p->options.on_space(p->options.ctx, tgid, as_id, space);
+	if (space)
+		announce(p, tgid, as_id, space);
 	return space;
 }
 
@@ -284,17 +290,14 @@ static void walk_window(struct pipeline *p, const struct event *ev)
 		.n_spans = w->n_spans,
 		.snap_flags = w->flags,
 	};
-	uint32_t generation;
 
 	if (!space) {
 		count(p, COUNTER_MAPS_UNREADABLE, 1);
 		p->walk = (struct unwind_stack){.stop = STACK_STOP_NO_MODULE};
 		return;
 	}
-	generation = space_generation(space);
 	space_unwind(space, &in, w->h.mono_ns, &p->walk, &p->profile->counters);
-	if (space_generation(space) != generation && p->options.on_space)
-		p->options.on_space(p->options.ctx, w->h.tgid, w->as_id, space);
+	announce(p, w->h.tgid, w->as_id, space);
 }
 
 static int push_snapshot(struct pipeline *p, const struct event *ev)
@@ -329,7 +332,7 @@ struct ending {
 
 /*
  * The ending of a span without an end record: what its last snapshot says, and from there on
- * blocked when that found it blocked, else on CPU.
+ * blocked or waiting for a CPU when that found it so, else on CPU.
  */
 static struct ending unfinished(const struct open_span *s, uint64_t now_ns, uint16_t reason)
 {
@@ -351,10 +354,12 @@ static struct ending unfinished(const struct open_span *s, uint64_t now_ns, uint
 	e.total.blocked_ns = last.blocked_ns - b->start.blocked_ns;
 	known_ns = e.total.oncpu_ns + e.total.runq_ns + e.total.blocked_ns;
 	rest_ns = e.end_ns - b->start_ns > known_ns ? e.end_ns - b->start_ns - known_ns : 0;
-	if (s->obs.n && s->obs.at[s->obs.n - 1].kind == WIRE_SNAP_STUCK)
-		e.total.blocked_ns += rest_ns;
-	else
+	if (!s->obs.n || s->obs.at[s->obs.n - 1].kind != WIRE_SNAP_STUCK)
 		e.total.oncpu_ns += rest_ns;
+	else if (s->obs.at[s->obs.n - 1].flags & WIRE_SNAP_F_PREEMPTED)
+		e.total.runq_ns += rest_ns;
+	else
+		e.total.blocked_ns += rest_ns;
 	return e;
 }
 

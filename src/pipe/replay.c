@@ -225,21 +225,81 @@ static int on_totals(void *ctx, uint64_t duration_ns, const struct counters *c)
 	return pipeline_finish(r->pipeline, p->start_mono_ns + duration_ns);
 }
 
+static int ignore_info(void *ctx, const struct capture_info *i)
+{
+	return 0;
+}
+
+static int ignore_endpoint(void *ctx, const struct capture_endpoint *c)
+{
+	return 0;
+}
+
+static int ignore_space(void *ctx, uint32_t tgid, uint32_t as_id,
+			const struct capture_range *ranges, size_t n)
+{
+	return 0;
+}
+
+static int ignore_record(void *ctx, const void *record, size_t bytes)
+{
+	return 0;
+}
+
+static int ignore_symbol(void *ctx, const struct capture_symbol *s)
+{
+	return 0;
+}
+
+static int ignore_latency(void *ctx, uint32_t ep_id, const struct latency *l)
+{
+	return 0;
+}
+
+static int ignore_totals(void *ctx, uint64_t duration_ns, const struct counters *c)
+{
+	return 0;
+}
+
+/* The names are at the end of the file, and are needed by the first span: they are read first. */
+static int read_twice(struct replay *r, FILE *in)
+{
+	struct capture_reader names = {
+		.info = ignore_info,
+		.endpoint = ignore_endpoint,
+		.space = ignore_space,
+		.record = ignore_record,
+		.symbol = on_symbol,
+		.latency = ignore_latency,
+		.totals = ignore_totals,
+		.ctx = r,
+	};
+	struct capture_reader rest = {
+		.info = on_info,
+		.endpoint = on_endpoint,
+		.space = on_space,
+		.record = on_record,
+		.symbol = ignore_symbol,
+		.latency = on_latency,
+		.totals = on_totals,
+		.ctx = r,
+	};
+	int e = capture_read(in, r->name, &names, r->e);
+
+	if (e)
+		return e;
+	if (fseek(in, 0, SEEK_SET))
+		return errmsg_set(r->e, -ESPIPE,
+				  "cannot read '%s' twice: %s; store the capture in a file first",
+				  r->name, strerror(errno));
+	return capture_read(in, r->name, &rest, r->e);
+}
+
 int replay_read(struct replay **ret, FILE *in, const char *name,
 		const struct replay_options *options, struct errmsg *e)
 {
 	struct pipeline_options pipeline = {.symbols = options->symbols};
 	struct replay *r = calloc(1, sizeof(*r));
-	struct capture_reader reader = {
-		.info = on_info,
-		.endpoint = on_endpoint,
-		.space = on_space,
-		.record = on_record,
-		.symbol = on_symbol,
-		.latency = on_latency,
-		.totals = on_totals,
-		.ctx = r,
-	};
 	int err;
 
 	if (!r)
@@ -251,7 +311,7 @@ int replay_read(struct replay **ret, FILE *in, const char *name,
 	if (err)
 		errmsg_set(e, err, "cannot read '%s': %s", name, strerror(-err));
 	else
-		err = capture_read(in, name, &reader, e);
+		err = read_twice(r, in);
 	if (!err && !r->totals_seen)
 		err = errmsg_set(e, -EBADMSG, "'%s' has no totals; record it again", name);
 	if (err) {

@@ -12,6 +12,8 @@ struct entry {
 	uint32_t as_id;
 	struct space *space; /* owned */
 	bool gone;           /* the process is; kept for relatives */
+	bool seen;           /* `generation` is what spaces_changed has told */
+	uint32_t generation;
 };
 
 struct spaces {
@@ -72,9 +74,11 @@ int spaces_set(struct spaces *s, uint32_t tgid, uint32_t as_id, struct space *ta
 		space_free(s->entries.at[*at].space);
 		s->entries.at[*at].space = take_space;
 		s->entries.at[*at].gone = false;
+		s->entries.at[*at].seen = false;
 		return 0;
 	}
-	r = vec_push(&s->entries, (struct entry){tgid, as_id, take_space, false});
+	r = vec_push(&s->entries,
+		     (struct entry){.tgid = tgid, .as_id = as_id, .space = take_space});
 	if (r)
 		return r;
 	r = hash_set(&s->index, key_of(tgid, as_id), s->entries.n - 1);
@@ -91,12 +95,11 @@ static struct space *relative(const struct spaces *s, uint32_t as_id)
 	return NULL;
 }
 
-struct space *spaces_get(struct spaces *s, uint32_t tgid, uint32_t as_id, bool *ret_new)
+struct space *spaces_get(struct spaces *s, uint32_t tgid, uint32_t as_id)
 {
 	uint64_t *at = hash_get(&s->index, key_of(tgid, as_id));
 	struct space *space = NULL;
 
-	*ret_new = false;
 	if (at)
 		return s->entries.at[*at].space;
 	if (!s->live)
@@ -107,8 +110,19 @@ struct space *spaces_get(struct spaces *s, uint32_t tgid, uint32_t as_id, bool *
 		space_free(space);
 		return relative(s, as_id);
 	}
-	*ret_new = true;
 	return space;
+}
+
+bool spaces_changed(struct spaces *s, uint32_t tgid, uint32_t as_id)
+{
+	uint64_t *at = hash_get(&s->index, key_of(tgid, as_id));
+	struct entry *e = at ? &s->entries.at[*at] : NULL;
+
+	if (!e || (e->seen && e->generation == space_generation(e->space)))
+		return false;
+	e->seen = true;
+	e->generation = space_generation(e->space);
+	return true;
 }
 
 static bool has_relatives(const struct spaces *s, size_t i)

@@ -23,8 +23,10 @@ struct space_cache *spaces_cache(struct spaces *s);
 
 /* take_space is consumed on success and replaces an older one. */
 int spaces_set(struct spaces *s, uint32_t tgid, uint32_t as_id, struct space *take_space);
-/* NULL: no space, and none could be read. ret_new: it was read just now. */
-struct space *spaces_get(struct spaces *s, uint32_t tgid, uint32_t as_id, bool *ret_new);
+/* NULL: no space, and none could be read. */
+struct space *spaces_get(struct spaces *s, uint32_t tgid, uint32_t as_id);
+/* True once for each change of the ranges of the space of (tgid, as_id). */
+bool spaces_changed(struct spaces *s, uint32_t tgid, uint32_t as_id);
 /* Drops the spaces of a process, except one that may still serve forked relatives. */
 void spaces_drop(struct spaces *s, uint32_t tgid);
 

@@ -35,9 +35,10 @@ struct stacks {
 	struct hash location_index; /* hash of the identity -> index; collisions probe hash + 1 */
 	struct hash stack_index;
 	uint64_t seed;
+	bool live;
 };
 
-int stacks_new(struct stacks **ret)
+int stacks_new(struct stacks **ret, bool live)
 {
 	struct stacks *s = calloc(1, sizeof(*s));
 	uint32_t idx;
@@ -45,6 +46,7 @@ int stacks_new(struct stacks **ret)
 
 	if (!s)
 		return -ENOMEM;
+	s->live = live;
 	hash_init(&s->names);
 	hash_init(&s->location_index);
 	hash_init(&s->stack_index);
@@ -231,6 +233,10 @@ static int resolve_location(const struct stacks *s, struct location *l,
 		l->resolved = *named;
 		return 0;
 	}
+	/* This system's kernel and processes are not those that were recorded. */
+	if (!s->live && (raw->kind == RAW_ANONYMOUS || raw->kind == RAW_KERNEL))
+		return resolve_synthetic(
+			profile, raw->kind == RAW_KERNEL ? "[kernel]" : "[unknown]", &l->resolved);
 
 	switch ((enum raw_kind)raw->kind) {
 	case RAW_MODULE:

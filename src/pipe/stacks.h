@@ -9,6 +9,7 @@
 #ifndef SPANPROF_PIPE_STACKS_H
 #define SPANPROF_PIPE_STACKS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -31,7 +32,8 @@ struct raw_location {
 	uint64_t pc;            /* run-time address; not part of the identity */
 };
 
-int stacks_new(struct stacks **ret);
+/* live: names that are not in the mapped files may be looked up on this system. */
+int stacks_new(struct stacks **ret, bool live);
 struct stacks *stacks_free(struct stacks *s);
 
 /* 0, -ENOMEM, -ENOSPC. Index 0 is the empty stack. */

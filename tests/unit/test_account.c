@@ -168,6 +168,7 @@ static void test_stuck_is_superseded_by_its_end(void **state)
 	assert_int_equal(account_span(&in, &a), 0);
 	assert_int_equal(wall_of(&a, 7, SAMPLE_BLOCKED), 0);
 	assert_int_equal(wall_of(&a, 8, SAMPLE_BLOCKED), 80 * MS);
+	assert_int_equal(a.items.at[0].count, 3);
 }
 
 static void test_stuck_takes_the_rest_of_an_unfinished_span(void **state)

@@ -52,7 +52,7 @@ int cmd_presets(int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	const struct preset *found;
+	const struct preset *found = NULL;
 	struct presets *all = NULL;
 	const char *file = NULL;
 	struct errmsg e = {""};
@@ -77,7 +77,7 @@ int cmd_presets(int argc, char **argv)
 		r = presets_find(all, argv[optind], &found, &e);
 	if (r < 0)
 		log_error("%s", e.text);
-	else if (optind < argc)
+	else if (found)
 		explain(found);
 	else
 		list_presets(all);

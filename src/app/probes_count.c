@@ -175,7 +175,8 @@ static void print_result(struct count *k, const struct candidates *list)
 {
 	size_t silent = 0;
 
-	qsort(k->at, k->n, sizeof(*k->at), by_load);
+	if (k->n)
+		qsort(k->at, k->n, sizeof(*k->at), by_load);
 	printf("%9s  %8s  %8s  %10s  %10s  %8s  %-5s  %s\n", "calls/s", "calls", "ends", "p50",
 	       "max", "in it", "cost", "function");
 	for (size_t i = 0; i < k->n; i++) {

@@ -5,11 +5,11 @@
 #ifndef SPANPROF_MODEL_DECODE_H
 #define SPANPROF_MODEL_DECODE_H
 
-#include "bpf/wire.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "bpf/wire.h"
 
 /* A checked view into one record; valid as long as the record's bytes are. */
 struct event {
@@ -23,14 +23,14 @@ struct event {
 	};
 	/* WIRE_K_SNAPSHOT only */
 	const uint64_t *kernel; /* snapshot->kernel_frames of them */
-	const uint8_t *window;	/* snapshot->window_bytes of them */
+	const uint8_t *window;  /* snapshot->window_bytes of them */
 };
 
 enum decode_result {
 	DECODE_OK,
 	DECODE_E_SHORT = 1, /* fewer bytes than the record says */
-	DECODE_E_KIND,	    /* unknown kind */
-	DECODE_E_FIELD,	    /* a count or length inside is out of range */
+	DECODE_E_KIND,      /* unknown kind */
+	DECODE_E_FIELD,     /* a count or length inside is out of range */
 };
 
 /* data must be 8-byte aligned. bytes may be larger than the record. */

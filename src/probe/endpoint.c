@@ -106,7 +106,7 @@ static bool parse_offset(const char *word, uint64_t *ret)
 {
 	char *end;
 
-	if (word[0] != '0' || (word[1] | 0x20) != 'x' || !isxdigit((unsigned char)word[2]))
+	if (!word || word[0] != '0' || (word[1] | 0x20) != 'x' || !isxdigit((unsigned char)word[2]))
 		return false;
 	errno = 0;
 	*ret = strtoull(word, &end, 16);

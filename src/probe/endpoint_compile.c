@@ -10,8 +10,11 @@ static bool guard_holds(const char *guard, const char *path, const char *build_i
 {
 	if (!guard)
 		return true;
-	if (strncmp(guard, "build-id:", 9) == 0)
-		return build_id && strncmp(build_id, guard + 9, strlen(guard + 9)) == 0;
+	if (strncmp(guard, "build-id:", 9) == 0) {
+		size_t n = strlen(guard + 9);
+
+		return build_id && strncmp(build_id, guard + 9, n) == 0;
+	}
 	return path && glob_match(guard, path);
 }
 

@@ -65,6 +65,23 @@ static bool is_text(const char *text, size_t bytes)
 	return bad * 4 <= bytes;
 }
 
+/* Appends one field; false when it could not be read. */
+static bool append_field(const struct expr_part *part, const struct name_field *f, char *buf,
+			 size_t *n, size_t max)
+{
+	bool text = f->type == WIRE_FIELD_STR || f->type == WIRE_FIELD_CUT;
+
+	if (f->type == WIRE_FIELD_FAULT || (text && !is_text(f->text, f->text_bytes))) {
+		append(buf, n, max, "?", 1);
+		return false;
+	}
+	if (text)
+		append(buf, n, max, f->text, strnlen(f->text, f->text_bytes));
+	else
+		append_number(buf, n, max, part, f);
+	return true;
+}
+
 /* Joins fields and literals; the number of fields that could be read is returned. */
 static size_t join_fields(const struct expression *x, const uint8_t *fields, size_t bytes,
 			  char *buf, size_t max)
@@ -83,16 +100,7 @@ static size_t join_fields(const struct expression *x, const uint8_t *fields, siz
 		}
 		if (!decode_field(fields, bytes, &off, &f))
 			break;
-		if ((f.type == WIRE_FIELD_STR || f.type == WIRE_FIELD_CUT) &&
-		    !is_text(f.text, f.text_bytes))
-			f.type = WIRE_FIELD_FAULT;
-		n_read += f.type != WIRE_FIELD_FAULT;
-		if (f.type == WIRE_FIELD_STR || f.type == WIRE_FIELD_CUT)
-			append(buf, &n, max, f.text, strnlen(f.text, f.text_bytes));
-		else if (f.type == WIRE_FIELD_FAULT)
-			append(buf, &n, max, "?", 1);
-		else
-			append_number(buf, &n, max, part, &f);
+		n_read += append_field(part, &f, buf, &n, max);
 		for (size_t k = from; part->lower && k < n; k++)
 			buf[k] = (char)tolower((unsigned char)buf[k]);
 	}

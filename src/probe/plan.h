@@ -48,7 +48,7 @@ struct plan_options {
 
 /* 0; -ENOENT: not in this process; -ESRCH: the option file= leaves this build out; another negative errno with the message set. */
 int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
-		  const struct plan_options *options, struct plan *ret, struct errmsg *e);
+		  const struct plan_options *o, struct plan *p, struct errmsg *e);
 
 /* Runtimes of all modules of the process together. */
 unsigned int plan_runtimes(const struct resolve_input *in);

@@ -139,7 +139,8 @@ static bool collect_glob(void *ctx, const struct symtab_symbol *sym)
 	if (!glob_match(c->pattern, sym->name) &&
 	    !(demangle_name(sym->name, false, shown, sizeof(shown)) &&
 	      glob_match(c->pattern, shown)) &&
-	    !(demangle_name(sym->name, true, shown, sizeof(shown)) && glob_match(c->pattern, shown)))
+	    !(demangle_name(sym->name, true, shown, sizeof(shown)) &&
+	      glob_match(c->pattern, shown)))
 		return true;
 	for (size_t i = 0; i < c->list->n; i++)
 		if (c->list->at[i].vaddr == sym->vaddr)

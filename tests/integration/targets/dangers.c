@@ -283,11 +283,16 @@ static const struct danger {
 	const char *name;
 	void (*play)(long count);
 } dangers[] = {
-	{"returns", play_returns},	     {"longjmp", play_longjmp},
-	{"siglongjmp", play_siglongjmp},     {"pthread_exit", play_pthread_exit},
-	{"pthread_cancel", play_pthread_cancel}, {"swapcontext", play_swapcontext},
-	{"fork", play_fork},		     {"tail_calls", play_tail_calls},
-	{"recursion", play_recursion},	     {"dear", play_dear},
+	{"returns", play_returns},
+	{"longjmp", play_longjmp},
+	{"siglongjmp", play_siglongjmp},
+	{"pthread_exit", play_pthread_exit},
+	{"pthread_cancel", play_pthread_cancel},
+	{"swapcontext", play_swapcontext},
+	{"fork", play_fork},
+	{"tail_calls", play_tail_calls},
+	{"recursion", play_recursion},
+	{"dear", play_dear},
 	{"dlopen", play_dlopen},
 };
 

@@ -181,7 +181,8 @@ static void take_place(struct complaint *c, const char *text)
 		snprintf(c->fields[c->n_fields++], KEY_MAX, "%.*s", (int)(quote - key), key);
 }
 
-static void listen(cyaml_log_t level, void *ctx, const char *format, va_list ap)
+static void __attribute__((format(printf, 3, 0)))
+listen(cyaml_log_t level, void *ctx, const char *format, va_list ap)
 {
 	struct complaint *c = ctx;
 	char text[512];

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pb_encode.h>
+#include <skywalking/logging.pb-c.h>
 #include <skywalking/management.pb-c.h>
 #include <skywalking/profile.pb-c.h>
 #include <skywalking/profile.pb.h>
@@ -91,6 +92,26 @@ int encode_task_finish(const struct instance *i, const char *task_id, struct byt
 	m.service = w.service;
 	m.serviceinstance = w.instance;
 	m.taskid = id;
+	return pack_message(&m, to);
+}
+
+int encode_log(const struct instance *i, int64_t time_ms, const char *text, struct bytes *to)
+{
+	Skywalking__V3__LogData m = SKYWALKING__V3__LOG_DATA__INIT;
+	Skywalking__V3__LogDataBody body = SKYWALKING__V3__LOG_DATA_BODY__INIT;
+	Skywalking__V3__TextLog content = SKYWALKING__V3__TEXT_LOG__INIT;
+	char clean[LABEL_VALUE_MAX * 4 + 1];
+	struct who w;
+
+	who_init(&w, i);
+	label_copy(clean, sizeof(clean), text, LABEL_VALUE_MAX);
+	content.text = clean;
+	body.content_case = SKYWALKING__V3__LOG_DATA_BODY__CONTENT_TEXT;
+	body.text = &content;
+	m.timestamp = time_ms;
+	m.service = w.service;
+	m.serviceinstance = w.instance;
+	m.body = &body;
 	return pack_message(&m, to);
 }
 

@@ -61,6 +61,8 @@ int encode_keep_alive(const struct instance *i, struct bytes *to);
 int encode_properties(const struct instance *i, const char *hostname, struct bytes *to);
 int encode_task_query(const struct instance *i, int64_t last_command_ms, struct bytes *to);
 int encode_task_finish(const struct instance *i, const char *task_id, struct bytes *to);
+/* A line of text for the server's log. */
+int encode_log(const struct instance *i, int64_t time_ms, const char *text, struct bytes *to);
 int encode_segment(const struct profile *p, uint32_t span, const struct snapshots *s,
 		   const struct segment_info *info, struct bytes *to);
 

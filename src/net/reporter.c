@@ -163,6 +163,8 @@ void reporter_span(struct reporter *r, const struct sink_span *s)
 	void *data = NULL;
 	size_t bytes = 0;
 
+	notice_speak_for(&r->notice, s->instance);
+	r->fresh = true;
 	if (!run || pack_span(r, s, &data, &bytes)) {
 		r->status.n_dropped++;
 		return;
@@ -170,10 +172,8 @@ void reporter_span(struct reporter *r, const struct sink_span *s)
 	/* Pushing may drop older spans of the same run, but it moves no run. */
 	run->n_waiting++;
 	if (spool_push(r->spool, run->owner, data, bytes)) {
-		run->n_waiting--;
-		return; /* the spool has counted it */
+		run->n_waiting--; /* the spool has counted it */
 	}
-	r->fresh = true;
 }
 
 void reporter_task_finished(struct reporter *r, const struct task *t, const struct instance *i)
@@ -186,6 +186,14 @@ void reporter_task_finished(struct reporter *r, const struct task *t, const stru
 	}
 	run->finished = true;
 	r->fresh = true;
+}
+
+uint64_t reporter_lost(const struct reporter *r)
+{
+	struct spool_status s;
+
+	spool_status(r->spool, &s);
+	return r->status.n_dropped + s.n_dropped + s.n_damaged;
 }
 
 bool reporter_is_idle(const struct reporter *r)
@@ -210,7 +218,7 @@ void reporter_status(const struct reporter *r, struct reporter_status *ret)
 
 	spool_status(r->spool, &s);
 	*ret = r->status;
-	ret->n_dropped += s.n_dropped + s.n_damaged;
+	ret->n_dropped = reporter_lost(r);
 	ret->n_waiting = s.n_items;
 	ret->waiting_bytes = s.memory_bytes + s.disk_bytes;
 }
@@ -236,6 +244,7 @@ int reporter_new(struct reporter **ret, const struct reporter_options *o, struct
 		r->agent_id[1] = clock_mono_ns();
 	}
 	r->batch.limit = BATCH_SPANS;
+	notice_init(&r->notice, o->rpc, o->link);
 	/* At least four fit. */
 	r->parcel_bytes_max = spool.max_memory_bytes / 4;
 	if (r->parcel_bytes_max > PARCEL_BYTES_MAX)
@@ -259,6 +268,7 @@ struct reporter *reporter_free(struct reporter *r)
 		run_deinit(&r->runs.at[i]);
 	vec_free(&r->runs);
 	vec_free(&r->batch.items);
+	notice_deinit(&r->notice);
 	spool_free(r->spool);
 	free(r);
 	return NULL;

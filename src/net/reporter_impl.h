@@ -4,6 +4,7 @@
 #define SPANPROF_NET_REPORTER_IMPL_H
 
 #include "base/vec.h"
+#include "net/notice.h"
 #include "net/reporter.h"
 #include "net/spool.h"
 
@@ -49,6 +50,7 @@ struct reporter {
 	VEC(struct run) runs;
 	uint64_t last_owner;
 	struct batch batch;
+	struct notice notice;
 	bool fresh; /* something came in that no timer knows of yet */
 	bool hurry;
 	uint64_t flush_ns;      /* 0: nothing to send */
@@ -57,6 +59,8 @@ struct reporter {
 	struct reporter_status status;
 };
 
+/* Spans that the backend will never have. */
+uint64_t reporter_lost(const struct reporter *r);
 void run_deinit(struct run *run);
 void reporter_forget_run(struct reporter *r, uint64_t owner);
 /* An item of this owner waits no more. */

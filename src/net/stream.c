@@ -348,6 +348,7 @@ void reporter_dispatch(struct reporter *r, uint64_t now_ns)
 		else if (link_free_ns(r->link) <= now_ns && !start_stream(r, false, now_ns))
 			r->flush_ns = now_ns + SECOND_NS;
 	}
+	notice_dispatch(&r->notice, reporter_lost(r), now_ns);
 	for (size_t i = 0; i < r->runs.n; i++)
 		if (report_due(&r->runs.at[i]) && r->runs.at[i].retry_ns <= now_ns &&
 		    link_free_ns(r->link) <= now_ns && !start_report(r, &r->runs.at[i], now_ns))
@@ -363,5 +364,7 @@ uint64_t reporter_deadline_ns(const struct reporter *r)
 	for (size_t i = 0; i < r->runs.n; i++)
 		if (report_due(&r->runs.at[i]) && r->runs.at[i].retry_ns < due_ns)
 			due_ns = r->runs.at[i].retry_ns;
+	if (notice_deadline_ns(&r->notice, reporter_lost(r)) < due_ns)
+		due_ns = notice_deadline_ns(&r->notice, reporter_lost(r));
 	return due_ns > free_ns ? due_ns : free_ns;
 }

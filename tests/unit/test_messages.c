@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <skywalking/logging.pb-c.h>
 #include <skywalking/management.pb-c.h>
 #include <skywalking/profile.pb-c.h>
 #include <skywalking/tracing.pb-c.h>
@@ -84,6 +85,23 @@ static void test_queries_and_reports(void **state)
 	report = skywalking__v3__profile_task_finish_report__unpack(NULL, b.n, b.at);
 	assert_string_equal(report->taskid, "1_x.1");
 	skywalking__v3__profile_task_finish_report__free_unpacked(report, NULL);
+	bytes_deinit(&b);
+}
+
+static void test_log_line(void **state)
+{
+	Skywalking__V3__LogData *log;
+	struct bytes b = {};
+
+	assert_int_equal(encode_log(&web, 1700000000000, "lost\n2", &b), 0);
+	log = skywalking__v3__log_data__unpack(NULL, b.n, b.at);
+	assert_non_null(log);
+	assert_int_equal(log->timestamp, 1700000000000);
+	assert_string_equal(log->service, "web");
+	assert_string_equal(log->serviceinstance, "web-1?");
+	assert_int_equal(log->body->content_case, SKYWALKING__V3__LOG_DATA_BODY__CONTENT_TEXT);
+	assert_string_equal(log->body->text->text, "lost?2");
+	skywalking__v3__log_data__free_unpacked(log, NULL);
 	bytes_deinit(&b);
 }
 
@@ -280,6 +298,7 @@ int main(void)
 		cmocka_unit_test(test_registration),
 		cmocka_unit_test(test_long_names_are_cut_as_the_server_cuts_them),
 		cmocka_unit_test(test_queries_and_reports),
+		cmocka_unit_test(test_log_line),
 		cmocka_unit_test(test_snapshot),
 		cmocka_unit_test(test_segment),
 		cmocka_unit_test(test_segment_joins_a_skywalking_trace),

@@ -137,6 +137,7 @@ class Abort(Exception):
         self.code, self.text = code, text
 
 
+STREAMS = ('collectSnapshot', 'collect', 'log')
 CODES = {'unavailable': grpc.StatusCode.UNAVAILABLE, 'denied': grpc.StatusCode.PERMISSION_DENIED,
          'unauthenticated': grpc.StatusCode.UNAUTHENTICATED, 'internal': grpc.StatusCode.INTERNAL,
          'unimplemented': grpc.StatusCode.UNIMPLEMENTED, 'unknown': grpc.StatusCode.UNKNOWN,
@@ -162,6 +163,7 @@ class Oap(grpc.GenericRpcHandler):
         self.repeats = []  # keys that came again
         self.segments = {}  # segment id -> SegmentObject
         self.segment_repeats = []
+        self.log_lines = []
         self.finishes = []  # (service, instance, task id)
         self.calls = []  # (method, ok)
         self.streams = []  # messages of each collectSnapshot
@@ -277,14 +279,17 @@ class Oap(grpc.GenericRpcHandler):
         package = details.method.split('/')[1]
         known = {'ProfileTask': ('getProfileTaskCommands', 'collectSnapshot', 'reportTaskFinish'),
                  'ManagementService': ('reportInstanceProperties', 'keepAlive'),
-                 'TraceSegmentReportService': ('collect', 'collectInSync')}
+                 'TraceSegmentReportService': ('collect', 'collectInSync'),
+                 'LogReportService': ('log',)}
         name = package.replace('skywalking.v3.', '', 1)
+        if name == 'LogReportService' and method == 'collect':
+            method = 'log'  # the other "collect" is the segments'
         if method not in known.get(name, ()) or self.moods.get(method) == 'unimplemented':
             with self.lock:
                 self.calls.append((method, False))
                 self.lock.notify_all()
             return None
-        if method in ('collectSnapshot', 'collect'):
+        if method in STREAMS:
             return grpc.stream_unary_rpc_method_handler(
                 lambda stream, context: self.run(method, stream, context))
         return grpc.unary_unary_rpc_method_handler(
@@ -320,15 +325,15 @@ class Oap(grpc.GenericRpcHandler):
             self.stopping.wait(120)
             raise Abort(grpc.StatusCode.UNAVAILABLE, 'stopped')
         if mood == 'raw':
-            if method in ('collectSnapshot', 'collect'):
+            if method in STREAMS:
                 for _ in request:
                     pass
             return self.raw
         if mood and mood.startswith('slow:'):
             self.stopping.wait(float(mood[5:]))
         limit = int(mood[8:]) if mood and mood.startswith('partial:') else None
-        return getattr(self, 'on_' + method)(request, limit) if method in (
-            'collectSnapshot', 'collect') else getattr(self, 'on_' + method)(request)
+        answer = getattr(self, 'on_' + method)
+        return answer(request, limit) if method in STREAMS else answer(request)
 
     @staticmethod
     def commands(list_=()):
@@ -385,6 +390,13 @@ class Oap(grpc.GenericRpcHandler):
                 raise Abort(grpc.StatusCode.UNAVAILABLE, 'broken off')
             self.keep_segment(self.parse('SegmentObject', data))
             n += 1
+        return self.commands()
+
+    def on_log(self, stream, limit):
+        for data in stream:
+            with self.lock:
+                self.log_lines.append(self.parse('LogData', data))
+                self.lock.notify_all()
         return self.commands()
 
     def on_collectInSync(self, data):

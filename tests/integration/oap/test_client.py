@@ -489,6 +489,11 @@ class BadDays(Case):
         status = client.status()
         self.assertEqual(status['sent'] + status['dropped'], 500)
         self.assert_clean(status['sent'])
+        # Who looks at the server's log is told.
+        self.wait(lambda: self.oap.log_lines)
+        line = self.oap.log_lines[0]
+        self.assertEqual((line.service, line.serviceInstance), ('web', 'web-1'))
+        self.assertIn('lost %d profiled spans' % status['dropped'], line.body.text.text)
         numbers = sorted(int(s.rsplit('.', 1)[1]) for s in self.oap.segments)
         self.assertEqual(numbers[-1] - numbers[0] + 1, len(numbers))  # the newest, without holes
 

@@ -99,17 +99,23 @@ static uint64_t cpu_used_ns(void)
 	return (uint64_t)ts.tv_sec * SECOND_NS + ts.tv_nsec;
 }
 
-/* The second number of /proc/self/statm is the resident pages. */
-static size_t resident_bytes(void)
+/* /proc/self/statm: all pages, resident ones, of those the ones that are of files or shared. */
+static size_t resident_bytes(size_t *ret_own)
 {
 	AUTO_FREE char *text = NULL;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), n, all, shared;
 	char *rest;
-	size_t n;
 
+	*ret_own = 0;
 	if (read_file(AT_FDCWD, "/proc/self/statm", 4096, &text, &n))
 		return 0;
 	rest = strchr(text, ' ');
-	return rest ? (size_t)strtoull(rest + 1, NULL, 10) * sysconf(_SC_PAGESIZE) : 0;
+	if (!rest)
+		return 0;
+	all = strtoull(rest, &rest, 10);
+	shared = strtoull(rest, &rest, 10);
+	*ret_own = all > shared ? (all - shared) * page : 0;
+	return all * page;
 }
 
 static void update_budget(struct agent *a, uint64_t now_ns)
@@ -138,15 +144,15 @@ static void update_budget(struct agent *a, uint64_t now_ns)
 
 static void each_second(struct agent *a, uint64_t now_ns)
 {
+	uint64_t limit = a->rules->limits.memory_bytes;
+	size_t own;
+
 	a->second_at = now_ns + SECOND_NS;
 	update_budget(a, now_ns);
-	a->rss_bytes = resident_bytes();
-	profiler_keep_small(a->profiler,
-			    a->rss_bytes > a->rules->limits.memory_bytes
-				    ? 0
-				    : a->rules->limits.memory_bytes / TABLES_SHARE,
-			    now_ns);
-	if (a->rss_bytes > a->rules->limits.memory_bytes)
+	a->rss_bytes = resident_bytes(&own);
+	/* Mapped files go by themselves when memory is short; what we have allocated does not. */
+	profiler_keep_small(a->profiler, own > limit ? 0 : limit / TABLES_SHARE, now_ns);
+	if (own > limit)
 		malloc_trim(0);
 }
 

@@ -65,6 +65,9 @@ static __always_inline void ring_submit(void *record, bool is_urgent)
 int span_close(struct thread *t, __u32 slot, __u32 reason);
 int spans_close_all(struct thread *t, __u32 reason);
 
+/* Whether a span's frame can still be there, by its return address; of the current thread. */
+int span_slot_intact(struct thread *t, __u32 slot);
+
 /* Ends what SP shows to be over when the function of ep_id is entered. */
 int spans_drop_stale(struct thread *t, __u32 ep_id, __u64 sp, __u64 ret_addr);
 

@@ -192,6 +192,33 @@ static __always_inline __u32 missed_reason(const struct span *s)
 	return s->flags & SPAN_F_SITE_UNKNOWN ? WIRE_END_LEAVE_UNSEEN : WIRE_END_UNWOUND;
 }
 
+/* A uretprobe, of whoever, puts the address of its trampoline into the slot. */
+static __always_inline bool is_trampoline(__u64 address)
+{
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
+	__u64 page = BPF_CORE_READ(mm, uprobes_state.xol_area, vaddr);
+
+	return page && address - page < 4096;
+}
+
+/*
+ * Whether the slot of a span's return address still holds it. While the frame is there it does, also
+ * when the thread is on another stack meanwhile (a coroutine); once it has been left by an exception
+ * or unseen, later calls overwrite it. Of the current thread.
+ */
+__noinline int span_slot_intact(struct thread *t, __u32 slot)
+{
+	__u64 value = 0;
+	struct span *s;
+
+	if (!t || slot >= WIRE_SPANS_MAX)
+		return 0;
+	s = &t->spans[slot];
+	if (bpf_probe_read_user(&value, sizeof(value), (void *)s->entry_sp))
+		return 1;
+	return value == s->ret_addr || is_trampoline(value);
+}
+
 /* Why a span cannot be open any more when ep_id is entered at sp; 0: it may be. */
 static __always_inline __u32 stale_reason(const struct span *s, __u32 ep_id, __u64 sp,
 					  __u64 ret_addr)
@@ -218,40 +245,21 @@ __noinline int spans_drop_stale(struct thread *t, __u32 ep_id, __u64 sp, __u64 r
 		if (!span_open(s))
 			continue;
 		reason = stale_reason(s, ep_id, sp, ret_addr);
-		if (reason)
+		if (reason && (sp == s->entry_sp || !span_slot_intact(t, i)))
 			span_close(t, i, reason);
 	}
 	return 0;
 }
 
-/* A uretprobe, of whoever, puts the address of its trampoline into the slot. */
-static __always_inline bool is_trampoline(__u64 address)
+/* Whether SP and PC leave it to the slot to say that the span's frame is there. */
+static __always_inline bool span_doubtful(const struct span *s, __u64 sp, __u64 ip)
 {
-	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
-	__u64 page = BPF_CORE_READ(mm, uprobes_state.xol_area, vaddr);
-
-	return page && address - page < 4096;
-}
-
-/*
- * Whether the frame of a span of the current thread is gone. While it is there, the slot of its
- * return address holds it; once it has been left by an exception or unseen, the next call from the
- * same frame overwrites the slot.
- */
-static __always_inline bool span_gone(const struct span *s, __u64 sp, __u64 ip)
-{
-	__u64 value = 0;
-
 	if (s->flags & SPAN_F_BY_END)
 		return false;
 	if (sp > s->entry_sp)
 		return sp - s->entry_sp < WIRE_STACK_SPREAD && sp >= s->entry_sp + 8 &&
 		       ip - s->ret_addr >= RETURN_SPREAD;
-	if (!span_covers(s, sp) || (s->flags & SPAN_F_URET))
-		return false;
-	if (bpf_probe_read_user(&value, sizeof(value), (void *)s->entry_sp))
-		return false;
-	return value != s->ret_addr && !is_trampoline(value);
+	return span_covers(s, sp) && !(s->flags & SPAN_F_URET);
 }
 
 __noinline int spans_restart(struct thread *t, __u32 ep_id, __u64 sp)
@@ -278,7 +286,7 @@ __noinline int spans_check(struct thread *t, __u64 sp, __u64 ip)
 
 		if (!span_open(s))
 			continue;
-		if (span_gone(s, sp, ip))
+		if (span_doubtful(s, sp, ip) && !span_slot_intact(t, i))
 			span_close(t, i, missed_reason(s));
 	}
 	return 0;

@@ -156,7 +156,8 @@ static __always_inline void span_push(struct thread *t, __u32 slot, const struct
 	barrier();
 	*(volatile __u64 *)&s->tag = t->n_pushed << 8 | SPAN_PENDING;
 	barrier();
-	*(volatile __u32 *)&t->depth = slot + 1;
+	if (slot + 1 > t->depth)
+		*(volatile __u32 *)&t->depth = slot + 1;
 }
 
 /* The span's flags for an endpoint, and whether its return site is known. */
@@ -185,6 +186,23 @@ static __always_inline void machine_load(struct thread *t, struct pt_regs *ctx, 
 	t->machine.entry_ip = entry_ip;
 }
 
+/*
+ * The slot above all open spans. Calls on several stacks (coroutines) end in any order and leave
+ * holes, which are used before slots that cannot be profiled.
+ */
+static __always_inline __u32 slot_for(struct thread *t)
+{
+	__u32 slot = t->depth;
+
+	if (slot < WIRE_NAMED_MAX)
+		return slot;
+	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
+		if (!span_open(&t->spans[i]))
+			return i;
+	}
+	return slot;
+}
+
 static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -209,7 +227,7 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 		count(WIRE_C_NESTED_SKIP);
 		return 0;
 	}
-	slot = t->depth;
+	slot = slot_for(t);
 	if (ep->flags & WIRE_EP_F_HAS_OPS) {
 		machine_load(t, ctx, call.sp, call.entry_ip);
 		if (!(may_sleep ? ops_run_entry_sleepable(t, ep, slot)
@@ -284,11 +302,14 @@ static __always_inline int leave(struct pt_regs *ctx, bool is_uret)
 
 		if (!span_open(s) || (s->flags & SPAN_F_BY_END))
 			continue;
-		if (sp <= s->entry_sp && s->entry_sp - sp < WIRE_STACK_SPREAD)
-			break;
 		if (sp <= s->entry_sp || sp - s->entry_sp >= WIRE_STACK_SPREAD)
 			continue;
-		is_return = sp == s->entry_sp + 8 || (!is_uret && ip - s->ret_addr < RETURN_SPREAD);
+		is_return =
+			sp == s->entry_sp + 8 || (!is_uret && ip - s->ret_addr < RETURN_SPREAD &&
+						  sp - s->entry_sp < RETURN_SPREAD);
+		/* Far below, but intact: it is on another stack, or its slot will tell later. */
+		if (!is_return && span_slot_intact(t, i))
+			continue;
 		if (is_return)
 			name_at_leave(ctx, t, i);
 		span_close(t, i, is_return ? WIRE_END_RETURN : WIRE_END_UNWOUND);

@@ -120,9 +120,12 @@ uint64_t assemble_superseded(const struct assemble *a, const struct wire_promote
 
 		if (b->h.tgid != begin->h.tgid)
 			return b->span_id;
-		/* equal SPs: functions that call each other in tail position share a frame */
-		if (b->start_ns < begin->start_ns && b->entry_sp < begin->entry_sp &&
-		    begin->entry_sp - b->entry_sp < WIRE_STACK_SPREAD)
+		/*
+		 * The same place on the stack can only be used again when the call there is over;
+		 * functions that call each other in tail position share it.
+		 */
+		if (b->start_ns < begin->start_ns && b->entry_sp == begin->entry_sp &&
+		    (b->ep_id == begin->ep_id || b->ret_addr != begin->ret_addr))
 			return b->span_id;
 	}
 	return 0;

@@ -3,8 +3,8 @@
  * assemble.h: the table of PROFILING spans that have not ended yet.
  *
  * Keyed by span id; owns each span's observations until the span is finished and taken out. It
- * finds spans whose end was lost: a thread cannot enter a later call at or above the frame of a
- * call that is still open.
+ * finds spans whose end was lost: a thread cannot enter a later call at the place on its stack
+ * where another one is still open.
  */
 #ifndef SPANPROF_PIPE_ASSEMBLE_H
 #define SPANPROF_PIPE_ASSEMBLE_H

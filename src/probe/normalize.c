@@ -166,7 +166,7 @@ size_t normalize_sql(const char *in, size_t n, char *out, size_t out_bytes)
 			put(&o, in[i++]);
 		}
 	}
-	while (o.n && last(&o) == ' ')
+	while (o.n && (last(&o) == ' ' || last(&o) == ';'))
 		o.n--;
 	out[o.n] = '\0';
 	return o.n;

@@ -22,6 +22,7 @@ static const struct text_case sql[] = {
 	{"select 'cut off in the mid", "select ?"},
 	{"select /* cut off", "select"},
 	{"update `t1` set a1=1", "update `t1` set a1=?"},
+	{"select 1; ", "select ?"},
 	{"", ""},
 	{"   ", ""},
 };

@@ -1,0 +1,270 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every preset on its server from Debian packages: calls equal what the clients count, names are right."""
+import subprocess
+import sys
+
+from harness import (SPANPROF, Lines, Skip, cases, check, folder, load, main, need_bpf, profiling, spanprof, stop,
+                     test)
+from more_servers import ApachePhp, Nginx, PhpFpm, certificate
+from servers import Apache, MariaDB, Postgres, Redis, run
+
+PYTHON = "/usr/bin/python3"
+ALL = ("--min-duration", "1ns", "--max-samples", "0", "--max-parallel", "1000")
+
+
+def names(profile):
+    return {s.name for s in profile.spans}
+
+
+def preset(name, server, *options):
+    return ("--preset", name, "-p", server.pid, *options)
+
+
+@test
+def postgres():
+    with Postgres() as server, folder() as path:
+        with profiling(path / "out.json", *preset("postgres", server, "--min-duration", "100ms")):
+            server.sql("select 7;\n" * 200 + "select 1/0;\n" * 20 + "select pg_sleep(0.3), 'secret';\n")
+        profile = load(path / "out.json")
+        check(profile.calls() == 221, f"{profile.calls()} calls instead of 200 + 20 with errors + 1")
+        endpoint = profile.endpoints[0]
+        check(endpoint["ended"] == 221, f"{endpoint['ended']} ends instead of 221")
+        check(names(profile) == {"select pg_sleep(?), ?"}, f"names {names(profile)}")
+        check(all(x.stop == "complete" for s in profile.spans for x in s.samples if len(x.frames) > 1),
+              "stacks of a begin and end pair are complete")
+
+
+@test
+def postgres_prepared():
+    with Postgres() as server, folder() as path:
+        with profiling(path / "out.json", *preset("postgres", server)):
+            script = server.dir / "script.sql"
+            script.write_text("select 3;\n")
+            run(["pgbench", "-n", "-M", "prepared", "-f", script, "-c", 1, "-t", 300, "-h", server.dir, "-U",
+                 "postgres", "postgres"])
+        calls = load(path / "out.json").calls()
+        check(300 <= calls <= 305, f"{calls} calls for 300 executions")
+
+
+@test
+def postgres_usdt():
+    """A USDT pair with semaphores; errors skip the end, the next query shows it."""
+    with Postgres() as server, folder() as path:
+        with profiling(path / "out.json", "-p", server.pid, "--endpoint",
+                       "usdt:postgresql:query__start(str(arg0));end=usdt:postgresql:query__done", *ALL):
+            server.sql("select 8;\n" * 50 + "select pg_sleep(0.1);\n")
+        profile = load(path / "out.json")
+        check(profile.calls() == 51, f"{profile.calls()} calls instead of 51")
+        check(profile.endpoints[0]["ended"] == 51, f"{profile.endpoints[0]['ended']} ends")
+        check("select pg_sleep(0.1);" in names(profile), f"names {names(profile)}")
+
+
+@test
+def mariadb():
+    with MariaDB() as server, folder() as path:
+        with profiling(path / "out.json", *preset("mariadb", server, "--min-duration", "100ms")):
+            server.sql("select 1;\n" * 100 + "select no_such_column;\n" * 0 + "select sleep(0.3), 'secret';\n")
+        profile = load(path / "out.json")
+        check(profile.calls() == 102, f"{profile.calls()} calls instead of 100 + 1 and the quit")
+        check(names(profile) == {"select sleep(?), ?"}, f"names {names(profile)}")
+
+
+@test
+def mariadb_statements():
+    with MariaDB() as server, folder() as path:
+        with profiling(path / "out.json", *preset("mariadb-statements", server, "--min-duration", "100ms")):
+            server.sql("prepare p from 'select sleep(?)';\nset @t = 0.3;\nexecute p using @t;\n")
+        check("select sleep(?)" in names(load(path / "out.json")), f"names {names(load(path / 'out.json'))}")
+
+
+@test
+def redis():
+    with Redis() as server, folder() as path:
+        if server.version != "7.0":
+            raise Skip(f"the offsets of the name are those of Redis 7.0; here is {server.version}")
+        before = server.commands_processed()
+        with profiling(path / "out.json", *preset("redis", server, "--min-duration", "100ms")):
+            server.bench(500, clients=4)
+            server.cli("DEBUG", "sleep", "0.3")
+        counted = server.commands_processed() - before - 1
+        profile = load(path / "out.json")
+        check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
+        check(names(profile) == {"debug"}, f"names {names(profile)}")
+
+
+@cases(["prefork", "worker", "event"])
+def apache(mpm):
+    with Apache(mpm) as server, folder() as path:
+        with profiling(path / "out.json", *preset("apache", server, "--min-duration", "300ms")):
+            counted = server.bench("/index.html", requests=300, clients=4)
+            counted += server.bench("/cgi/sleep?id=12", requests=1, clients=1, keepalive=False)
+        profile = load(path / "out.json")
+        check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
+        check(names(profile) == {"GET /cgi/sleep"}, f"names {names(profile)}")
+
+
+@test
+def php_fpm():
+    with PhpFpm() as server, folder() as path:
+        with profiling(path / "out.json", *preset("php-fpm", server, "--min-duration", "300ms")):
+            for how in ["how=plain"] * 30 + ["how=fatal"] * 5 + ["how=exit"] * 5 + ["how=slow"]:
+                server.request(how)
+        profile = load(path / "out.json")
+        check(profile.calls() == 41, f"{profile.calls()} calls instead of 41")
+        check(profile.endpoints[0]["ended"] == 41, f"{profile.endpoints[0]['ended']} ends")
+        check(names(profile) == {"GET /index.php"}, f"names {names(profile)}")
+
+
+@test
+def php_usdt():
+    with PhpFpm() as server, folder() as path:
+        with profiling(path / "out.json", "-p", server.pid, "--endpoint",
+                       "usdt:php:request__startup(str(arg2) \" \" str(arg1));end=usdt:php:request__shutdown", *ALL):
+            for _ in range(20):
+                server.request("how=plain")
+        profile = load(path / "out.json")
+        check(profile.calls() == 20, f"{profile.calls()} calls instead of 20")
+
+
+@test
+def mod_php():
+    with ApachePhp() as server, folder() as path:
+        with profiling(path / "out.json", *preset("mod_php", server, "--min-duration", "300ms")):
+            counted = server.bench("/index.php", requests=100, clients=2)
+            counted += server.bench("/index.php?how=slow", requests=1, clients=1, keepalive=False)
+        profile = load(path / "out.json")
+        check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
+        check(names(profile) == {"GET /index.php"}, f"names {names(profile)}")
+
+
+@test
+def nginx():
+    with Nginx() as server, folder() as path:
+        with profiling(path / "out.json", *preset("nginx", server, *ALL)):
+            counted = server.bench("/index.html?x=1", requests=200, clients=2)
+        profile = load(path / "out.json")
+        check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
+        if server.version == "1.22":
+            check(names(profile) == {"GET /index.html"}, f"names {names(profile)}")
+
+
+SQLITE = """
+import sqlite3, sys, time
+db = sqlite3.connect(":memory:")
+db.create_function("nap", 1, lambda s: time.sleep(s))
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(10):
+    db.execute("select nap(0.05), 'secret', %d" % i).fetchall()
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+TLS = """
+import socket, ssl, sys, threading
+c = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+c.load_cert_chain(sys.argv[1] + "/cert.pem", sys.argv[1] + "/key.pem")
+k = ssl.create_default_context()
+k.check_hostname, k.verify_mode = False, ssl.CERT_NONE
+a, b = socket.socketpair()
+def serve():
+    with c.wrap_socket(a, server_side=True) as s:
+        while data := s.recv(100):
+            s.sendall(data)
+t = threading.Thread(target=serve, daemon=True)
+t.start()
+with k.wrap_socket(b) as s:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for i in range(40):
+        s.sendall(b"secret")
+        s.recv(100)
+    print("done", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def play(path, source, *options, args=()):
+    """Runs a Python program that waits for a line before its work, and profiles it."""
+    with subprocess.Popen([PYTHON, "-c", source, *map(str, args)], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as process:
+        try:
+            lines = Lines(process.stdout)
+            lines.wait_for("^ready$")
+            with profiling(path / "out.json", "-p", process.pid, *options):
+                process.stdin.write(b"go\n")
+                process.stdin.flush()
+                lines.wait_for("^done$")
+        finally:
+            stop(process)
+    return load(path / "out.json")
+
+
+@test
+def sqlite():
+    with folder() as path:
+        profile = play(path, SQLITE, "--preset", "sqlite", "--min-duration", "20ms")
+        naps = [s for s in profile.spans if s.name == "select nap(?), ?"]
+        check(len(naps) == 10, f"{len(naps)} statements of 10; names {names(profile)}")
+        check(profile.calls() == 20, f"{profile.calls()} steps: a row and the end, ten times")
+
+
+@test
+def openssl():
+    with folder() as path:
+        certificate(path)
+        profile = play(path, TLS, "--preset", "openssl", "--min-duration", "1s", args=[path])
+        calls = {e["name"]: e["calls"] for e in profile.endpoints}
+        writes = calls.get("SSL_write", 0) + calls.get("SSL_write_ex", 0)
+        check(writes == 80, f"{writes} writes instead of 40 of each side; {calls}")
+
+
+@test
+def servers_are_found():
+    """No process is named: the preset finds it."""
+    with Redis() as server, folder() as path:
+        with profiling(path / "out.json", "--preset", "redis", "--min-duration", "1s"):
+            server.bench(100, clients=1)
+        check(load(path / "out.json").calls() >= 200, "the calls of this server are there")
+
+
+@test
+def a_preset_file_of_ones_own():
+    with Redis() as server, folder() as path:
+        (path / "mine").write_text("[mine]\nsummary = my own\nexe = redis-*\nendpoint = processCommand;as=mine\n")
+        with profiling(path / "out.json", "--preset-file", path / "mine", "--preset", "mine", "-p", server.pid):
+            server.bench(100, clients=1)
+        check(load(path / "out.json").endpoints[0]["name"] == "mine", "the endpoint is called as the preset says")
+
+
+@test
+def mistakes():
+    with folder() as path:
+        (path / "bad").write_text("[mine]\nsummary = x\nexe = x\nendpoint = f(\n")
+        status, _, err = spanprof("presets", "--preset-file", path / "bad")
+        check(status == 1 and "bad:4:12" in err, err)
+        status, _, err = spanprof("run", "--preset", "nosuch", "--for", "1s")
+        check(status == 1 and "postgres" in err, err)
+
+
+@test
+def commands():
+    for command in (["presets"], ["presets", "postgres"], ["doctor"], ["doctor", "--json"]):
+        done = subprocess.run([SPANPROF, *command], capture_output=True, text=True, timeout=60, check=False)
+        check(done.returncode == 0 and done.stdout, f"{command}: {done.returncode} {done.stderr}")
+
+
+@test
+def probes_of_a_server():
+    with Redis() as server:
+        status, out, err = spanprof("probes", "-p", server.pid, "processC*")
+        check(status == 0 and "processCommand" in out, out + err)
+        status, out, err = spanprof("probes", "-p", server.pid, "no_such_thing*")
+        check(status == 1 and "no function" in err, err)
+        status, out, err = spanprof("probes", "-p", server.pid, "--check", "processComand")
+        check(status == 1 and "processCommand" in err, f"the nearest name is told: {err}")
+
+
+sys.dont_write_bytecode = True
+main(needs=[need_bpf])

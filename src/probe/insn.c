@@ -190,6 +190,20 @@ static void judge_writes(const struct decoded *d, struct insn *ret)
 	}
 }
 
+static void find_copy(const struct decoded *d, struct insn *ret)
+{
+	const ZydisDecodedOperand *ops = d->ops;
+
+	if (d->i.mnemonic != ZYDIS_MNEMONIC_MOV || d->i.operand_count_visible != 2 ||
+	    ops[0].type != ZYDIS_OPERAND_TYPE_REGISTER || ops[0].size != 64 ||
+	    ops[1].type != ZYDIS_OPERAND_TYPE_REGISTER || ops[1].size != 64)
+		return;
+	ret->copy_to = (int8_t)wire_register(ops[0].reg.value);
+	ret->copy_from = (int8_t)wire_register(ops[1].reg.value);
+	if (ret->copy_from < 0)
+		ret->copy_to = -1;
+}
+
 static void find_target(const struct decoded *d, uint64_t vaddr, struct insn *ret)
 {
 	ZyanU64 target;
@@ -219,7 +233,7 @@ int decode_insn(const uint8_t *code, size_t n, uint64_t vaddr, struct insn *ret)
 
 	if (!decode(code, n, &d))
 		return -EINVAL;
-	*ret = (struct insn){.bytes = d.i.length};
+	*ret = (struct insn){.bytes = d.i.length, .copy_to = -1, .copy_from = -1};
 	ret->flow = (uint8_t)flow_of(&d.i, d.ops);
 	ret->endbr = d.i.mnemonic == ZYDIS_MNEMONIC_ENDBR64;
 	ret->refused = kernel_refuses(&d.i);
@@ -227,6 +241,7 @@ int decode_insn(const uint8_t *code, size_t n, uint64_t vaddr, struct insn *ret)
 	ret->cheap &= !ret->refused;
 	judge_stack(&d, ret);
 	judge_writes(&d, ret);
+	find_copy(&d, ret);
 	find_target(&d, vaddr, ret);
 	return 0;
 }

@@ -39,6 +39,8 @@ struct insn {
 	bool sp_rises; /* RSP changes by an unknown amount, upwards (leave) */
 	int32_t sp_delta;
 	uint32_t writes; /* bit i: enum wire_reg i, RSP and RIP left out */
+	int8_t copy_to;  /* enum wire_reg: all 64 bits of copy_from go here; -1: no such copy */
+	int8_t copy_from;
 	uint64_t
 		target; /* JCC, JMP, CALL: absolute; JMP_INDIRECT, CALL_INDIRECT through [rip+d]: the slot */
 	bool target_known;

@@ -14,6 +14,11 @@
 
 enum { MODULES_MAX = 512, NOTES_BYTES_MAX = 4 << 20, CODE_MAX = 64 << 10 };
 
+/* Registers that arguments are passed in, and RSP for those in memory. */
+#define ARGUMENTS                                                             \
+	((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI) | (1U << WIRE_REG_RDX) | \
+	 (1U << WIRE_REG_RCX) | (1U << WIRE_REG_R8) | (1U << WIRE_REG_R9) | (1U << WIRE_REG_RSP))
+
 /* What the resolver's callbacks work on. */
 struct lookup {
 	const struct resolved *function;
@@ -385,6 +390,15 @@ static int compile(const struct endpoint *ep, struct plan *p, const char *entry_
 	return 0;
 }
 
+/* The programs mean registers at the first byte; at the site the values may be elsewhere. */
+static void move_registers(struct wire_op *ops, uint32_t n, const struct site *site)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (ops[i].code == WIRE_OP_REG && ops[i].arg < SITE_REGISTERS &&
+		    site->moved[ops[i].arg] != SITE_LOST)
+			ops[i].arg = site->moved[ops[i].arg];
+}
+
 static int choose_sites(const struct endpoint *ep, const struct plan_options *o, uint32_t keep,
 			struct plan *p, struct errmsg *e)
 {
@@ -393,14 +407,18 @@ static int choose_sites(const struct endpoint *ep, const struct plan_options *o,
 	int r = 0;
 
 	if (p->entry.n == 0)
-		r = choose_site(&p->entry, first_byte ? UINT32_MAX : keep, o, ep, e);
+		r = choose_site(&p->entry, first_byte ? ARGUMENTS : keep, o, ep, e);
 	if (r == 0 && first_byte)
 		p->entry.places[0].site = (struct site){.vaddr = p->entry.function.vaddr,
 							.cheap = p->entry.places[0].site.cheap &&
 								 p->entry.places[0].site.off == 0};
-	/* All argument registers are kept: the end's condition may read any. */
+	/* The end's condition may read any argument. */
 	if (r == 0 && endpoint_end(ep) && p->end.n == 0)
-		r = choose_site(&p->end, UINT32_MAX, o, ep, e);
+		r = choose_site(&p->end, ARGUMENTS, o, ep, e);
+	if (r == 0 && endpoint_target(ep)->kind != ENDPOINT_USDT && !first_byte)
+		move_registers(p->wire.entry_ops, p->wire.n_entry_ops, &p->entry.places[0].site);
+	if (r == 0 && endpoint_end(ep) && endpoint_end(ep)->kind != ENDPOINT_USDT)
+		move_registers(p->wire.leave_ops, p->wire.n_leave_ops, &p->end.places[0].site);
 	return r;
 }
 

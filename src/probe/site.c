@@ -32,12 +32,56 @@ static uint64_t first_target(const struct site_function *f)
 	return lowest;
 }
 
-/* What the instruction does forbids a site behind it. */
+/* holds[r]: the register whose value at the function's first byte is in r now; SITE_LOST: none. */
+struct values {
+	uint8_t holds[SITE_REGISTERS];
+};
+
+static void values_init(struct values *v)
+{
+	for (uint8_t r = 0; r < SITE_REGISTERS; r++)
+		v->holds[r] = r;
+}
+
+static void values_step(struct values *v, const struct insn *i)
+{
+	uint8_t copied = i->copy_to >= 0 ? v->holds[i->copy_from] : SITE_LOST;
+
+	for (unsigned int r = 0; r < SITE_REGISTERS; r++)
+		if (i->writes & (1U << r))
+			v->holds[r] = SITE_LOST;
+	if (i->copy_to >= 0)
+		v->holds[i->copy_to] = copied;
+}
+
+/* Where each register's first value is; a register that still has its own comes first. */
+static void values_find(const struct values *v, uint8_t *moved)
+{
+	for (unsigned int r = 0; r < SITE_REGISTERS; r++)
+		moved[r] = SITE_LOST;
+	for (unsigned int r = 0; r < SITE_REGISTERS; r++)
+		if (v->holds[r] != SITE_LOST &&
+		    (moved[v->holds[r]] == SITE_LOST || v->holds[r] == r))
+			moved[v->holds[r]] = (uint8_t)r;
+}
+
+static bool values_kept(const struct values *v, uint32_t keep)
+{
+	uint8_t moved[SITE_REGISTERS];
+
+	values_find(v, moved);
+	for (unsigned int r = 0; r < SITE_REGISTERS; r++)
+		if (r != WIRE_REG_RSP && (keep & (1U << r)) && moved[r] == SITE_LOST)
+			return false;
+	return true;
+}
+
+/* What the instruction does forbids a site behind it, whatever is in the registers. */
 static bool ends_entry(const struct insn *i, uint32_t keep)
 {
 	if (i->sp_delta && (keep & (1U << WIRE_REG_RSP)))
 		return true;
-	return i->flow != INSN_PLAIN || !i->sp_known || (i->writes & keep) || (keep && i->stores);
+	return i->flow != INSN_PLAIN || !i->sp_known || (keep && i->stores);
 }
 
 enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
@@ -45,17 +89,20 @@ enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 {
 	uint64_t block_end = first_target(f);
 	struct site dear = {0};
+	struct values values;
 	bool have_dear = false;
 	int64_t sp = 0;
 	size_t off = 0;
 	struct insn i;
 
+	values_init(&values);
 	for (unsigned int n = 0; n < ENTRY_INSNS_MAX && f->vaddr + off < block_end; n++) {
 		struct site here = {.vaddr = f->vaddr + off, .off = (uint32_t)off};
 
 		if (decode_insn(f->code + off, f->code_bytes - off, here.vaddr, &i) < 0)
 			break;
 		here.sp_slots = (uint32_t)(-sp / 8);
+		values_find(&values, here.moved);
 		if (is_cheap(&i, rules)) {
 			here.cheap = true;
 			*ret = here;
@@ -66,7 +113,9 @@ enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 			have_dear = true;
 		}
 		sp += i.sp_delta;
-		if (ends_entry(&i, keep) || sp > 0 || sp % 8 || sp < -8 * 0xffff)
+		values_step(&values, &i);
+		if (ends_entry(&i, keep) || !values_kept(&values, keep) || sp > 0 || sp % 8 ||
+		    sp < -8 * 0xffff)
 			break;
 		off += i.bytes;
 	}

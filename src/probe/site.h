@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { SITE_CODE_MAX = 256, SITE_RETURN_MAX = 192 };
+enum { SITE_RETURN_MAX = 192, SITE_REGISTERS = 16, SITE_LOST = 255 };
 
 /* What this kernel emulates beyond push, jmp, jcc, call and the one-byte nop. */
 struct site_rules {
@@ -25,6 +25,11 @@ struct site {
 	uint32_t
 		sp_slots; /* entry: SP is this many 8-byte slots below its value at the first byte */
 	bool cheap;
+	/*
+	 * Entry: where the values that the registers had at the first byte are at the site, by enum
+	 * wire_reg; SITE_LOST for those that are nowhere any more.
+	 */
+	uint8_t moved[SITE_REGISTERS];
 };
 
 /* Why no site can be had at all. */
@@ -43,8 +48,9 @@ struct site_function {
 };
 
 /*
- * Entry site: inside the first basic block, before any of the registers in `keep` (bits of enum
- * wire_reg) is written and, when keep is not 0, before memory is written that a name might read.
+ * Entry site: inside the first basic block, as long as the values of the registers in `keep` (bits of
+ * enum wire_reg) are still in some register and, when keep is not 0, before memory is written that a
+ * name might read.
  */
 enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 				   const struct site_rules *rules, struct site *ret);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * site_share: how many functions of the given files have a cheap place for the entry probe, how many
- * calls in them have a cheap return site, and how many functions have both (a cheap entry, and a
- * cheap return site after most of the calls to functions like it: reported as the product).
+ * site_share: how many functions of the given files have a cheap place for the entry probe, and how
+ * many calls in them have a cheap return site. Straight-line functions (no jump, no call: getters and
+ * the like, in which no time is spent) and calls that do not return are told apart.
  *
  *   site_share [--long-nops] FILE...
  */
@@ -22,15 +22,17 @@
 
 enum { FUNCTION_MAX = 1 << 16, BEFORE = 16 };
 
-/* What a name usually reads: the first three arguments. */
-#define KEEP ((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI) | (1U << WIRE_REG_RDX))
+/* What a name usually reads: the first two arguments. */
+#define KEEP ((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI))
 
 struct tally {
 	struct module *m;
 	struct symtab *st;
 	struct hash seen;
 	struct site_rules rules;
-	uint64_t n_functions, first_cheap, entry_cheap, n_calls, return_cheap, refused;
+	uint64_t n_functions, first_cheap;
+	uint64_t n_real, entry_cheap, unnamed_cheap; /* real: not straight-line */
+	uint64_t n_calls, return_cheap, no_return;
 	uint8_t *code; /* BEFORE + FUNCTION_MAX bytes */
 };
 
@@ -44,7 +46,7 @@ static void tally_call(struct tally *t, size_t off, size_t n, uint64_t vaddr)
 
 	t->n_calls++;
 	if (site_choose_return(&at, 0, &t->rules, &s) != SITE_OK)
-		t->refused++;
+		t->no_return++;
 	else
 		t->return_cheap += s.cheap;
 }
@@ -56,6 +58,7 @@ static bool tally_function(void *ctx, const struct symtab_symbol *sym)
 	uint64_t start, bytes;
 	struct insn i;
 	struct site s;
+	bool real = false;
 
 	if (hash_get(&t->seen, sym->vaddr) || hash_set(&t->seen, sym->vaddr, 1) < 0)
 		return true;
@@ -68,24 +71,34 @@ static bool tally_function(void *ctx, const struct symtab_symbol *sym)
 	t->n_functions++;
 	if (decode_insn(f.code, f.code_bytes, f.vaddr, &i) == 0)
 		t->first_cheap += i.cheap || (i.long_nop && t->rules.long_nops);
-	if (site_choose_entry(&f, KEEP, &t->rules, &s) == SITE_OK)
-		t->entry_cheap += s.cheap;
 	for (size_t off = 0; off < f.code_bytes; off += i.bytes) {
 		if (decode_insn(f.code + off, f.code_bytes - off, f.vaddr + off, &i) < 0)
 			break;
+		real |= i.flow != INSN_PLAIN && i.flow != INSN_RET && i.flow != INSN_STOP;
 		if (i.flow == INSN_CALL || i.flow == INSN_CALL_INDIRECT)
 			tally_call(t, off + i.bytes, f.code_bytes, f.vaddr + off + i.bytes);
 	}
+	if (!real)
+		return true;
+	t->n_real++;
+	if (site_choose_entry(&f, KEEP, &t->rules, &s) == SITE_OK)
+		t->entry_cheap += s.cheap;
+	if (site_choose_entry(&f, 0, &t->rules, &s) == SITE_OK)
+		t->unnamed_cheap += s.cheap;
 	return true;
 }
 
-static int tally_file(const char *path, const struct site_rules *rules)
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static int tally_file(const char *path, const struct site_rules *rules, struct tally *total)
 {
 	AUTO_FREE uint8_t *code = malloc(BEFORE + FUNCTION_MAX);
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct tally t = {.rules = *rules, .code = code};
 	struct errmsg e = {""};
-	double entry, leave;
 
 	if (fd < 0 || !code || module_open_fd(&t.m, fd, path, &e) < 0) {
 		fprintf(stderr, "site_share: %s: %s\n", path, e.text[0] ? e.text : "cannot open");
@@ -96,14 +109,17 @@ static int tally_file(const char *path, const struct site_rules *rules)
 		return 1;
 	hash_init(&t.seen);
 	symtab_each(t.st, tally_function, &t);
-	entry = t.n_functions ? 100.0 * (double)t.entry_cheap / (double)t.n_functions : 0;
-	leave = t.n_calls ? 100.0 * (double)t.return_cheap / (double)t.n_calls : 0;
-	printf("%-46s %6" PRIu64
-	       " functions: first byte cheap %5.1f %%, entry site cheap %5.1f %%; %7" PRIu64
-	       " calls: return site cheap %5.1f %%, none %" PRIu64 "\n",
-	       path, t.n_functions,
-	       t.n_functions ? 100.0 * (double)t.first_cheap / (double)t.n_functions : 0, entry,
-	       t.n_calls, leave, t.refused);
+	printf("%-40s %6" PRIu64 " functions, first byte cheap %4.1f %%; %6" PRIu64
+	       " not straight-line: entry site cheap %4.1f %% with two arguments, %4.1f %% without; %6" PRIu64
+	       " calls: return site cheap %4.1f %%\n",
+	       path, t.n_functions, percent(t.first_cheap, t.n_functions), t.n_real,
+	       percent(t.entry_cheap, t.n_real), percent(t.unnamed_cheap, t.n_real),
+	       t.n_calls - t.no_return, percent(t.return_cheap, t.n_calls - t.no_return));
+	total->n_real += t.n_real;
+	total->entry_cheap += t.entry_cheap;
+	total->unnamed_cheap += t.unnamed_cheap;
+	total->n_calls += t.n_calls - t.no_return;
+	total->return_cheap += t.return_cheap;
 	hash_deinit(&t.seen);
 	symtab_free(t.st);
 	module_unref(t.m);
@@ -113,6 +129,7 @@ static int tally_file(const char *path, const struct site_rules *rules)
 int main(int argc, char **argv)
 {
 	struct site_rules rules = {.long_nops = false};
+	struct tally total = {0};
 	int r = 0, first = 1;
 
 	if (argc > 1 && strcmp(argv[1], "--long-nops") == 0) {
@@ -120,6 +137,9 @@ int main(int argc, char **argv)
 		first = 2;
 	}
 	for (int i = first; i < argc; i++)
-		r |= tally_file(argv[i], &rules);
+		r |= tally_file(argv[i], &rules, &total);
+	printf("all together: entry site cheap %.1f %% with two arguments, %.1f %% without; return site cheap %.1f %%\n",
+	       percent(total.entry_cheap, total.n_real), percent(total.unnamed_cheap, total.n_real),
+	       percent(total.return_cheap, total.n_calls));
 	return r;
 }

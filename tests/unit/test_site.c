@@ -84,6 +84,23 @@ static void entry_sites(void **state)
 	}
 }
 
+static void copies_are_followed(void **state)
+{
+	/* mov %rdi,%rbx; mov %rsi,%rdi; xor %esi,%esi; call */
+	const uint8_t code[] = {0x48, 0x89, 0xfb, 0x48, 0x89, 0xf7, 0x31,
+				0xf6, 0xe8, 0,    0,    0,    0,    0xc3};
+	struct site_function f = {.code = code, .code_bytes = sizeof(code), .vaddr = 0x1000};
+	struct site s;
+
+	assert_int_equal(site_choose_entry(&f, ARGS, &plain, &s), SITE_OK);
+	assert_true(s.cheap);
+	assert_int_equal(s.off, 8);
+	assert_int_equal(s.moved[WIRE_REG_RDI], WIRE_REG_RBX);
+	assert_int_equal(s.moved[WIRE_REG_RSI], WIRE_REG_RDI);
+	assert_int_equal(s.moved[WIRE_REG_RDX], WIRE_REG_RDX);
+	assert_int_equal(s.moved[WIRE_REG_RBX], SITE_LOST);
+}
+
 static void long_nops_are_cheap_where_emulated(void **state)
 {
 	const uint8_t code[] = {0x0f, 0x1f, 0x44, 0, 0, 0xc3};
@@ -241,6 +258,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(entry_sites),
+		cmocka_unit_test(copies_are_followed),
 		cmocka_unit_test(long_nops_are_cheap_where_emulated),
 		cmocka_unit_test(no_instruction_no_site),
 		cmocka_unit_test(return_sites),

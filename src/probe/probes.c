@@ -329,6 +329,16 @@ static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_in
 	return 0;
 }
 
+/* Only uretprobes need to know what could be killed: looking costs some ms. */
+static unsigned int runtimes_of(const struct probes *p, const struct resolve_input *in)
+{
+	bool wanted = p->options.leave == LEAVE_URETPROBE;
+
+	for (size_t i = 0; i < p->slots.n; i++)
+		wanted |= endpoint_leave(p->slots.at[i].ep) == LEAVE_URETPROBE;
+	return wanted ? plan_runtimes(in) : 0;
+}
+
 /* All endpoints in one process. The first message is kept when nothing could be attached. */
 static int attach_all(struct probes *p, const struct resolve_input *in,
 		      const struct retsites_scope *scope, struct errmsg *e)
@@ -336,7 +346,7 @@ static int attach_all(struct probes *p, const struct resolve_input *in,
 	struct plan_options o = {.leave = p->options.leave,
 				 .force = p->options.force,
 				 .rules = p->rules,
-				 .runtimes = plan_runtimes(in)};
+				 .runtimes = runtimes_of(p, in)};
 	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
 	struct errmsg first = {""};
 	size_t n_attached = 0;

@@ -149,7 +149,7 @@ static void check_seccomp(struct doctor *d)
 	if (read_file(AT_FDCWD, "/proc/self/status", 16384, &data, &bytes) < 0)
 		return;
 	line = strstr(data, "\nSeccomp:");
-	if (line && atoi(line + 9) != 0)
+	if (line && strtol(line + 9, NULL, 10) != 0)
 		doctor_add(d, FINDING_NOTE, GROUP, "seccomp",
 			   "allow bpf and perf_event_open in its profile if attaching fails",
 			   "a system call filter is in force");

@@ -28,22 +28,35 @@ static int read_text(const char *path, char *buf, size_t max)
 	return r;
 }
 
+/* "6", or with a prefix "config:32-63": the number behind it. */
+static bool read_number(const char *path, const char *prefix, uint32_t *ret)
+{
+	size_t n = strlen(prefix);
+	char text[64], *end;
+	unsigned long v;
+
+	if (read_text(path, text, sizeof(text)) < 0 || strncmp(text, prefix, n) != 0)
+		return false;
+	errno = 0;
+	v = strtoul(text + n, &end, 10);
+	*ret = (uint32_t)v;
+	return errno == 0 && end > text + n && v <= UINT32_MAX;
+}
+
 int attach_source_read(struct attach_source *ret, struct errmsg *e)
 {
 	struct attach_source s = {.retprobe_bit = 0};
-	char text[64];
-	int r = read_text(UPROBE_SOURCE "type", text, sizeof(text));
 
-	if (r < 0 || sscanf(text, "%" SCNu32, &s.type) != 1)
+	if (!read_number(UPROBE_SOURCE "type", "", &s.type))
 		return errmsg_set(
-			e, r < 0 ? r : -EINVAL,
-			"cannot probe functions: %stype cannot be read: %s; the kernel needs CONFIG_UPROBE_EVENTS (Linux 4.17 or later) and /sys mounted",
-			UPROBE_SOURCE, strerror(r < 0 ? -r : EINVAL));
-	if (read_text(UPROBE_SOURCE "format/retprobe", text, sizeof(text)) == 0)
-		sscanf(text, "config:%" SCNu32, &s.retprobe_bit);
-	if (read_text(UPROBE_SOURCE "format/ref_ctr_offset", text, sizeof(text)) == 0)
-		s.has_ref_ctr = sscanf(text, "config:%" SCNu32, &s.ref_ctr_shift) == 1 &&
-				s.ref_ctr_shift < 64;
+			e, -ENOENT,
+			"cannot probe functions: %stype cannot be read; the kernel needs CONFIG_UPROBE_EVENTS (Linux 4.17 or later) and /sys mounted",
+			UPROBE_SOURCE);
+	if (!read_number(UPROBE_SOURCE "format/retprobe", "config:", &s.retprobe_bit))
+		s.retprobe_bit = 0;
+	s.has_ref_ctr =
+		read_number(UPROBE_SOURCE "format/ref_ctr_offset", "config:", &s.ref_ctr_shift) &&
+		s.ref_ctr_shift < 64;
 	*ret = s;
 	return 0;
 }

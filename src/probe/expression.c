@@ -322,7 +322,7 @@ static int parse_product(struct parser *p, uint16_t *ret)
 
 	while (r == 0 && scan_is_punct(p->s, "*")) {
 		uint32_t at = (uint32_t)p->s->token.at;
-		uint16_t b;
+		uint16_t b = 0;
 
 		scan_next(p->s);
 		r = parse_unary(p, &b);
@@ -354,7 +354,7 @@ static int parse_shift(struct parser *p, uint16_t *ret)
 	while (r == 0 && (scan_is_punct(p->s, "<<") || scan_is_punct(p->s, ">>"))) {
 		bool left = scan_is_punct(p->s, "<<");
 		uint32_t at = (uint32_t)p->s->token.at;
-		uint16_t b;
+		uint16_t b = 0;
 
 		scan_next(p->s);
 		r = parse_sum(p, &b);
@@ -375,7 +375,7 @@ static int parse_value(struct parser *p, uint16_t *ret)
 
 	while (r == 0 && scan_is_punct(p->s, "&")) {
 		uint32_t at = (uint32_t)p->s->token.at;
-		uint16_t b;
+		uint16_t b = 0;
 
 		scan_next(p->s);
 		r = parse_shift(p, &b);

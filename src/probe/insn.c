@@ -130,9 +130,11 @@ static void judge_cost(const ZydisDecodedInstruction *i, const uint8_t *code, st
 	if (i->mnemonic == ZYDIS_MNEMONIC_NOP) {
 		ret->long_nop = !(i->length == 1 && code[0] == 0x90);
 		ret->cheap = !ret->long_nop;
-	} else if ((i->length == 1 && code[0] >= 0x50 && code[0] <= 0x57) ||
-		   (i->length == 2 && code[0] == 0x41 && code[1] >= 0x50 && code[1] <= 0x57)) {
-		ret->cheap = true;
+	} else {
+		/* push of a register, with no prefix but REX.B */
+		unsigned int at = code[0] == 0x41 ? 1 : 0;
+
+		ret->cheap = i->length == at + 1 && code[at] >= 0x50 && code[at] <= 0x57;
 	}
 }
 

@@ -39,8 +39,8 @@ struct values {
 
 static void values_init(struct values *v)
 {
-	for (uint8_t r = 0; r < SITE_REGISTERS; r++)
-		v->holds[r] = r;
+	for (unsigned int r = 0; r < SITE_REGISTERS; r++)
+		v->holds[r] = (uint8_t)r;
 }
 
 static void values_step(struct values *v, const struct insn *i)

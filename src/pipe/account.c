@@ -2,6 +2,7 @@
 #include "pipe/account.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 
 /* What is still to be given away, by kind of time. Items can only take what is there. */
 struct budget {
@@ -281,6 +282,28 @@ static int account_on_cpu(const struct account_input *in, struct account *a, str
 	return r;
 }
 
+static int by_time(const void *a, const void *b)
+{
+	const struct account_item *x = a, *y = b;
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->obs < y->obs ? -1 : x->obs > y->obs;
+}
+
+/* In the order of time; a tick can fall between the end of the call and the end of its probe. */
+static void put_in_order(const struct account_input *in, struct account *a)
+{
+	for (size_t i = 0; i < a->items.n; i++) {
+		struct account_item *item = &a->items.at[i];
+
+		item->start_ns = least(item->start_ns, in->end_ns);
+		item->end_ns = least(item->end_ns, in->end_ns);
+	}
+	if (a->items.n)
+		qsort(a->items.at, a->items.n, sizeof(*a->items.at), by_time);
+}
+
 int account_span(const struct account_input *in, struct account *ret)
 {
 	struct budget b;
@@ -297,6 +320,7 @@ int account_span(const struct account_input *in, struct account *ret)
 		r = account_off_cpu(in, ret, &b);
 	if (!r)
 		r = account_on_cpu(in, ret, &b);
+	put_in_order(in, ret);
 	return r;
 }
 

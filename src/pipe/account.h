@@ -65,9 +65,9 @@ struct account_item {
 };
 
 struct account {
-	VEC(struct account_item) items;
-	uint32_t n_missing;     /* holes in the sequence numbers */
-	struct wire_wall total; /* as used: adds up to end_ns - start_ns */
+	VEC(struct account_item) items; /* by start_ns */
+	uint32_t n_missing;             /* holes in the sequence numbers */
+	struct wire_wall total;         /* as used: adds up to end_ns - start_ns */
 };
 
 /* 0 or -ENOMEM. ret is emptied first; its memory is kept from call to call. */

@@ -289,26 +289,32 @@ static int new_parts(struct agent *a, struct errmsg *e)
 					     .process_down = on_process_down,
 					     .accepts = on_accepts,
 					     .ctx = a};
-	struct profiler_options po = {.budget = &a->budget,
-				      .on_span = agent_on_span,
-				      .on_process = on_engine_event,
-				      .ctx = a};
 	int r = schedule_new(&a->schedule, &limits);
 
 	if (r)
 		return errmsg_set(e, r, "out of memory");
 	gethostname(hostname, sizeof(hostname) - 1);
 	a->budget.limit_permille = a->rules->limits.cpu_permille;
-	r = instances_new(&a->instances, a->rules, &io, e);
-	if (r)
-		return r;
-	po.instances = a->instances;
-	po.schedule = a->schedule;
-	r = profiler_new(&a->profiler, &po, e);
+	return instances_new(&a->instances, a->rules, &io, e);
+}
+
+static int new_profiler(struct agent *a, struct errmsg *e)
+{
+	const struct profiler_options options = {.instances = a->instances,
+						 .schedule = a->schedule,
+						 .budget = &a->budget,
+						 .on_span = agent_on_span,
+						 .on_process = on_engine_event,
+						 .ctx = a};
+	int r = profiler_new(&a->profiler, &options, e);
+
 	return r ? r : profiler_set_rules(a->profiler, a->rules, e);
 }
 
-/* Before the first thread of a backend: capabilities are a thread's own. */
+/*
+ * Before the engine, which looks for what it may do, and before the first thread of a backend:
+ * capabilities are a thread's own. After the store and the socket, whose folders may be anybody's.
+ */
 static int drop_capabilities(struct agent *a, struct errmsg *e)
 {
 	char kept[256];
@@ -340,6 +346,8 @@ static int set_up(struct agent *a, struct errmsg *e)
 		r = open_sources(a, e);
 	if (!r)
 		r = drop_capabilities(a, e);
+	if (!r)
+		r = new_profiler(a, e);
 	if (!r)
 		r = open_backends(a, e);
 	if (!r)

@@ -191,7 +191,7 @@ static void check_programs(struct doctor *d)
 	doctor_add(d, FINDING_OK, GROUP, "uprobes", NULL, "there%s",
 		   source.has_ref_ctr ? ", with USDT semaphores"
 				      : "; without USDT semaphores (Linux 4.20)");
-	r = kern_new(&k, &(struct kern_options){0}, &e);
+	r = kern_new(&k, &(struct kern_options){.multi_uprobes = source.multi}, &e);
 	if (r < 0) {
 		doctor_add(d, FINDING_FAIL, GROUP, "BPF programs", NULL, "%s",
 			   e.text[0] ? e.text : strerror(-r));

@@ -2,21 +2,15 @@
 #include "app/guard.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <linux/perf_event.h>
 #include <seccomp.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
+#include "probe/multi.h"
 
 /* Why each is needed: docs/agent.md. Newer ones may be unknown to the C library's header. */
 enum { NEED_PERFMON = 38, NEED_BPF = 39, NEED_CHECKPOINT_RESTORE = 40 };
@@ -36,29 +30,9 @@ static bool is_needed(cap_value_t cap, bool with_admin)
 	return false;
 }
 
-/* Whether this thread may make perf-event uprobes with the capabilities in effect now. */
-static bool may_probe(void)
-{
-	static const char self[] = "/proc/self/exe";
-	struct perf_event_attr attr = {.size = sizeof(attr)};
-	AUTO_FREE char *text = NULL;
-	size_t n;
-	int fd;
-
-	if (read_file(AT_FDCWD, "/sys/bus/event_source/devices/uprobe/type", 64, &text, &n))
-		return true; /* there are none: the engine has said so */
-	attr.type = (uint32_t)strtoul(text, NULL, 10);
-	attr.config1 = (uintptr_t)self; /* uprobe_path */
-	attr.config2 = 1;               /* probe_offset: no code is there, so nothing is probed */
-	fd = (int)syscall(SYS_perf_event_open, &attr, getpid(), -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0 || (errno != EACCES && errno != EPERM);
-}
-
 /*
- * Kernels differ: some let CAP_PERFMON make uprobes, others ask for CAP_SYS_ADMIN. It is tried with
- * the latter out of effect for a moment.
+ * Kernels differ: most let CAP_PERFMON or CAP_BPF make uprobes of one kind or another, some may ask for
+ * CAP_SYS_ADMIN. It is tried with the latter out of effect for a moment.
  */
 static bool needs_admin(cap_t now)
 {
@@ -73,7 +47,7 @@ static bool needs_admin(cap_t now)
 	if (!without)
 		return true;
 	cap_set_flag(without, CAP_EFFECTIVE, 1, &admin, CAP_CLEAR);
-	asks = cap_set_proc(without) || !may_probe();
+	asks = cap_set_proc(without) || !multi_is_any_allowed();
 	cap_set_proc(now);
 	cap_free(without);
 	return asks;

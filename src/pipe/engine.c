@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/vec.h"
 #include "pipe/kern.h"
+#include "probe/multi.h"
 #include "proc/process.h"
 
 enum {
@@ -60,6 +61,7 @@ int engine_new(struct engine **ret, const struct engine_options *options, struct
 	struct kern_options kern = {
 		.ring_bytes = options->ring_bytes,
 		.max_window = options->max_window,
+		.multi_uprobes = multi_is_needed(),
 		.want_kernel_stacks = options->kernel_stacks,
 	};
 	struct probe_programs programs;

@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "bpf/kernskel.h"
+#include "probe/multi.h"
 #include "proc/maps.h"
 
 /* As in bpf/maps.bpf.h: the sizes for which there is a map. */
@@ -168,6 +169,19 @@ static void configure(struct kernskel *skel, const struct kern_options *o)
 	bpf_map__set_autocreate(skel->maps.windows_large, window > WINDOW_MIDDLE);
 }
 
+static void use_multi_uprobes(struct kernskel *skel)
+{
+	struct bpf_program *const programs[] = {
+		skel->progs.span_enter, skel->progs.span_enter_sleepable,
+		skel->progs.span_leave, skel->progs.span_uret,
+		skel->progs.span_end,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		bpf_program__set_expected_attach_type(programs[i],
+						      (enum bpf_attach_type)MULTI_ATTACH_TYPE);
+}
+
 static int load(struct kern *k, const struct kern_options *o, struct errmsg *e)
 {
 	AUTO_FREE char *log = calloc(1, LOG_BYTES);
@@ -184,6 +198,8 @@ static int load(struct kern *k, const struct kern_options *o, struct errmsg *e)
 		return errmsg_set(e, r, "cannot open the built-in BPF programs: %s", strerror(-r));
 	}
 	configure(k->skel, o);
+	if (o->multi_uprobes)
+		use_multi_uprobes(k->skel);
 	r = kernskel__load(k->skel);
 	if (r)
 		return explain_load(r, log, e);

@@ -32,6 +32,7 @@ struct kern_options {
 	size_t ring_bytes;       /* rounded up to a power of two of at least one page */
 	uint32_t max_window;     /* bytes, rounded up to 64; 0, or too many: KERN_WINDOW_DEFAULT */
 	uint32_t max_members;    /* processes followed at a time; default 16384 */
+	bool multi_uprobes;      /* programs for uprobe_multi links: see probe/multi.h */
 	bool want_kernel_stacks; /* kernel frames in snapshots of blocked threads and kernel mode */
 };
 

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "probe/multi.h"
 
 #define UPROBE_SOURCE "/sys/bus/event_source/devices/uprobe/"
 
@@ -57,6 +58,7 @@ int attach_source_read(struct attach_source *ret, struct errmsg *e)
 	s.has_ref_ctr =
 		read_number(UPROBE_SOURCE "format/ref_ctr_offset", "config:", &s.ref_ctr_shift) &&
 		s.ref_ctr_shift < 64;
+	s.multi = multi_is_needed();
 	*ret = s;
 	return 0;
 }
@@ -107,8 +109,16 @@ int probe_attach(const struct attach_source *source, const struct attach_point *
 		 struct attachment *ret, struct errmsg *e)
 {
 	AUTO_CLOSE int perf_fd = -1;
-	int link_fd, r = open_event(source, at, &perf_fd);
+	int link_fd, r;
 
+	if (source->multi) {
+		r = multi_attach(at, &link_fd);
+		if (r < 0)
+			return explain(at, "bpf_link_create", r, e);
+		*ret = (struct attachment){.perf_fd = -1, .link_fd = link_fd};
+		return 0;
+	}
+	r = open_event(source, at, &perf_fd);
 	if (r < 0)
 		return explain(at, "perf_event_open", r, e);
 	DECLARE_LIBBPF_OPTS(bpf_link_create_opts, opts);

@@ -22,6 +22,7 @@ struct attach_source {
 	uint32_t retprobe_bit;  /* in attr.config */
 	uint32_t ref_ctr_shift; /* in attr.config; semaphores of USDT probes */
 	bool has_ref_ctr;
+	bool multi; /* by links instead: see multi.h; the programs must be loaded for them */
 };
 
 int attach_source_read(struct attach_source *ret, struct errmsg *e);

@@ -135,10 +135,16 @@ int probe_attach(const struct attach_source *source, const struct attach_point *
 	return 0;
 }
 
-void probe_detach(struct attachment *a)
+void probe_silence(struct attachment *a)
 {
 	if (a->link_fd >= 0)
 		close(a->link_fd);
+	a->link_fd = -1;
+}
+
+void probe_detach(struct attachment *a)
+{
+	probe_silence(a);
 	if (a->perf_fd >= 0)
 		close(a->perf_fd);
 	*a = ATTACHMENT_NONE;
@@ -195,9 +201,9 @@ static void *detach_leftover(void *arg)
 
 	/* Closing the link detaches the program; the event may take its time. */
 	for (size_t i = 0; i < l->n; i++)
-		close(l->at[i].link_fd);
+		probe_silence(&l->at[i]);
 	for (size_t i = 0; i < l->n; i++)
-		close(l->at[i].perf_fd);
+		probe_detach(&l->at[i]);
 	free(l);
 	return NULL;
 }

@@ -51,6 +51,9 @@ int probe_attach(const struct attach_source *source, const struct attach_point *
 		 struct attachment *ret, struct errmsg *e);
 void probe_detach(struct attachment *a);
 
+/* The program is not called any more when this returns; the event itself is still to be detached. */
+void probe_silence(struct attachment *a);
+
 /*
  * Detaches many. The kernel lets each close wait for a grace period (tens of ms), and waits that
  * run at the same time share it: so the slices of the array are handed to some short-lived threads,

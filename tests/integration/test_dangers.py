@@ -7,7 +7,7 @@ COUNT in the environment plays each danger that often (survival runs: 1000000).
 import os
 import re
 
-from harness import TARGETS, Skip, Target, cases, check, folder, load, main, need_bpf, profiling, spanprof, test
+from harness import TARGETS, Skip, Target, cases, check, folder, load, main, near, need_bpf, profiling, spanprof, test
 
 COUNT = int(os.environ.get("COUNT", "3000"))
 SECONDS = 60 + COUNT / 2000
@@ -56,8 +56,8 @@ def danger(name):
         want = calls // len(endpoints)
         if name == "fork":
             # The children are other processes: they only return through the frames. At the first
-            # fork the probes are widened to the file, and some calls are missed.
-            check(count // 2 <= profile.calls() <= count, f"{profile.calls()} calls seen, {count} made")
+            # fork the probes are widened to the file; meanwhile a call may be missed or seen twice.
+            near(profile.calls(), count, count // 2, "calls seen")
             want = profile.calls()
         _, ended, unknown = all_counted(profile, index, want)
         if name in ("returns", "dear", "tail_calls"):

@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What an endpoint's text is taken for in a process, and what is refused with which words."""
+import os
+import re
+import shutil
+import subprocess
+
+from harness import (TARGETS, Lines, Skip, Target, check, folder, load, main, need_bpf, profiling, spanprof,
+                     stop, test)
+
+GO = """package main
+import ("bufio"; "fmt"; "os")
+//go:noinline
+func Handle(n int) int { return n + 1 }
+func main() { fmt.Println("ready"); bufio.NewReader(os.Stdin).ReadString('\\n'); fmt.Println(Handle(1)) }
+"""
+
+
+def refused(target, spec, *words, options=()):
+    status, _, err = spanprof("run", "-p", target.pid, "--endpoint", spec, "--for", "1s", *options)
+    check(status in (1, 2), f"{spec}: exit status {status}")
+    check(len(err.strip().splitlines()) <= 3, f"{spec}: {err}")
+    for word in words:
+        check(word in err, f"{spec}: no {word!r} in {err!r}")
+
+
+def offset_of(function):
+    """File offset of a function in the scenes target, a position-independent program."""
+    out = subprocess.run(["nm", TARGETS / "scenes"], capture_output=True, text=True, check=True).stdout
+    vaddr = int(re.search(rf"^([0-9a-f]+) [tT] {function}$", out, re.M)[1], 16)
+    out = subprocess.run(["readelf", "-lW", TARGETS / "scenes"], capture_output=True, text=True, check=True).stdout
+    for off, addr, size in re.findall(r"LOAD\s+0x([0-9a-f]+) 0x([0-9a-f]+) \S+ 0x([0-9a-f]+)", out):
+        if int(addr, 16) <= vaddr < int(addr, 16) + int(size, 16):
+            return vaddr - int(addr, 16) + int(off, 16)
+    raise Skip("no segment has the function")
+
+
+@test
+def refusals():
+    with Target("scenes", "returns") as target:
+        refused(target, "requst", "no such function", "nearest names", "request")
+        refused(target, "scenes:malloc", "not in 'scenes'", "libc.so")
+        refused(target, "nosuch.so:f", "no file 'nosuch.so'")
+        refused(target, "libc:memcpy", "indirect function")
+        refused(target, "usdt:no:such;end=request", "no USDT probe no:such")
+        refused(target, "request(str(arg0)", "expected ')'", "column 18")
+        refused(target, "request(str(nosuch))", "no parameter or global variable 'nosuch'")
+        refused(target, "request(name->x)", "->")
+        refused(target, "scenes:0x10", "not in the code")
+        refused(target, f"scenes:{hex(offset_of('request') + 1)}", "bytes inside a function",
+                hex(offset_of("request")))
+        refused(target, "scene_*", "functions", "match")
+
+
+@test
+def by_offset():
+    with folder() as path, Target("scenes", "returns", truth=path / "truth") as target:
+        with profiling(path / "out.json", "-p", target.pid, "--endpoint", f"scenes:{hex(offset_of('request'))}",
+                       "--min-duration", "10ms"):
+            target.play()
+        profile = load(path / "out.json")
+        check(profile.calls() == 1 and profile.endpoints[0]["name"] == "request", f"{profile.endpoints}")
+
+
+@test
+def by_any_path_of_the_file():
+    with folder() as path:
+        os.symlink(TARGETS / "scenes", path / "another-name")
+        with Target("scenes", "returns", truth=path / "truth") as target:
+            with profiling(path / "out.json", "-p", target.pid, "--endpoint", f"{path}/another-name:request"):
+                target.play()
+            check(load(path / "out.json").calls() == 1, "the call is seen")
+
+
+@test
+def a_deleted_binary():
+    with folder() as path:
+        shutil.copy(TARGETS / "scenes", path / "scenes")
+        with Target(path / "scenes", "returns", truth=path / "truth") as target:
+            os.unlink(path / "scenes")
+            with profiling(path / "out.json", "-p", target.pid, "--endpoint", "request(str(arg0))",
+                           "--min-duration", "10ms"):
+                target.play()
+        profile = load(path / "out.json")
+        check([s.name for s in profile.spans] == ["returns"], f"{[s.name for s in profile.spans]}")
+
+
+@test
+def two_at_once():
+    """Two spanprofs on one function do not disturb each other or the target."""
+    with folder() as path, Target("dangers", "returns", 2000) as target:
+        with profiling(path / "a.json", "-p", target.pid, "--endpoint", "request"):
+            with profiling(path / "b.json", "-p", target.pid, "--endpoint", "request"):
+                target.play()
+        check(target.end() == 0, "the target's own checks")
+        calls = [load(path / f"{x}.json").endpoints[0] for x in "ab"]
+        check([c["calls"] for c in calls] == [2000, 2000], f"{[c['calls'] for c in calls]}")
+        check(all(c["ended"] >= 1995 for c in calls), f"{[c['ended'] for c in calls]}")
+
+
+@test
+def beside_gdb():
+    if not shutil.which("gdb"):
+        raise Skip("gdb is not installed")
+    with folder() as path, Target("dangers", "returns", 500) as target:
+        with profiling(path / "out.json", "-p", target.pid, "--endpoint", "request"):
+            gdb = subprocess.Popen(["gdb", "-q", "-batch", "-p", str(target.pid), "-ex", "continue"],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            try:
+                Lines(gdb.stdout).wait_for("0x|main|read")
+                target.play()
+            finally:
+                stop(gdb)
+        check(load(path / "out.json").calls() == 500, "calls under a debugger")
+
+
+@test
+def uretprobes_for_comparison():
+    with folder() as path, Target("phases-gcc-O2", "-w", "-n", 50, "a=sleep:1", truth=path / "truth") as target:
+        with profiling(path / "out.json", "-p", target.pid, "--endpoint", "request", "--leave", "uretprobe",
+                       "--force") as command:
+            target.play()
+        check(command.process.returncode == 0, "exit status")
+        profile = load(path / "out.json")
+        check(profile.endpoints[0]["ended"] == profile.calls() > 0, f"{profile.endpoints[0]['ended']}")
+
+
+@test
+def go_is_refused():
+    if not shutil.which("go"):
+        raise Skip("go is not installed")
+    with folder() as path:
+        (path / "x.go").write_text(GO)
+        env = {**os.environ, "GOCACHE": str(path / "cache"), "GOFLAGS": "-mod=mod", "GO111MODULE": "off",
+               "HOME": str(path), "CGO_ENABLED": "0"}
+        subprocess.run(["go", "build", "-o", path / "x", path / "x.go"], env=env, check=True, timeout=240)
+        with subprocess.Popen([path / "x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            try:
+                Lines(process.stdout).wait_for("^ready$")
+                process_target = type("T", (), {"pid": process.pid})
+                refused(process_target, "main.Handle", "Go program")
+            finally:
+                stop(process)
+
+
+@test
+def json_of_doctor():
+    status, out, _ = spanprof("doctor", "--json")
+    check(status == 0 and '"usable": true' in out, out)
+    status, _, _ = spanprof("doctor", "-p", os.getpid())
+    check(status == 0, f"exit status {status}")
+
+
+
+main(needs=[need_bpf])

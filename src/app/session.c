@@ -541,8 +541,14 @@ int session_run(struct session *s)
 	s->end_ns = clock_mono_ns();
 	r = engine_finish(s->engine, s->end_ns);
 	p->duration_ns = s->end_ns - p->start_mono_ns;
-	for (uint32_t i = 0; i < s->n_endpoints && !r; i++)
-		r = engine_latency(s->engine, i, &p->endpoints.at[i + 1].latency);
+	for (uint32_t i = 0; i < s->n_endpoints && !r; i++) {
+		struct profile_endpoint *ep = &p->endpoints.at[i + 1];
+
+		/* An offset has got its function's name when it was attached. */
+		r = strpool_add(p->strings, endpoint_display(engine_endpoint(s->engine, i)),
+				&ep->name);
+		r = r ? r : engine_latency(s->engine, i, &ep->latency);
+	}
 	if (!r)
 		mark_absent(s, p);
 	if (!r)

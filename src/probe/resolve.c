@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/glob.h"
 #include "code/demangle.h"
+#include "code/section.h"
 #include "probe/insn.h"
 
 enum { MODULES_MAX = 512, MATCHES_SHOWN = 8 };
@@ -182,18 +183,26 @@ static int find_in(struct binary *b, const char *name, struct symtab_list *list)
 	return r;
 }
 
-/* Drops the parts that are no functions of their own when something better is there. */
-static void drop_cold(struct symtab_list *list)
+/* Parts that are no functions of their own, and old versions that nothing new links against. */
+static bool is_second_choice(const struct symtab_symbol *sym)
+{
+	const char *version = strchr(sym->name, '@');
+
+	return sym->hidden || (version && version[1] != '@') || strstr(sym->name, ".cold");
+}
+
+/* Drops second choices when something better is there. */
+static void drop_second_choices(struct symtab_list *list)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < list->n; i++)
-		kept += strstr(list->at[i].name, ".cold") == NULL;
+		kept += !is_second_choice(&list->at[i]);
 	if (kept == 0)
 		return;
 	kept = 0;
 	for (size_t i = 0; i < list->n; i++)
-		if (!strstr(list->at[i].name, ".cold"))
+		if (!is_second_choice(&list->at[i]))
 			list->at[kept++] = list->at[i];
 	list->n = kept;
 }
@@ -254,7 +263,7 @@ static int use_symbol(struct binary *b, const struct resolve_module *m,
 	uint64_t start, bytes;
 	int r;
 
-	drop_cold(list);
+	drop_second_choices(list);
 	if (list->n > 1)
 		return too_many(t->symbol, b, list, e);
 	*ret = (struct resolved){
@@ -346,6 +355,30 @@ static int resolve_symbol(const struct resolve_input *in, const struct endpoint_
 	return not_found(in, t, mods, n, e);
 }
 
+struct find_code {
+	uint64_t vaddr;
+	bool any; /* the file has executable sections at all */
+	bool found;
+};
+
+static bool match_code(void *ctx, const char *name, const struct section *s)
+{
+	struct find_code *f = ctx;
+
+	f->any |= s->executable;
+	f->found |= s->executable && f->vaddr - s->vaddr < s->bytes;
+	return !f->found;
+}
+
+/* Whether an executable section has the address; a file without section headers is believed. */
+static bool is_code(struct module *m, uint64_t vaddr)
+{
+	struct find_code f = {.vaddr = vaddr};
+
+	section_each(m, match_code, &f);
+	return f.found || !f.any;
+}
+
 /* True when decoding from the function's start meets vaddr. */
 static bool is_boundary(const struct module *m, uint64_t start, uint64_t vaddr)
 {
@@ -384,8 +417,7 @@ static int resolve_offset(const struct resolve_input *in, const struct endpoint_
 	r = binaries_get(in->binaries, mod.module, &b);
 	if (r < 0)
 		return r;
-	if (!module_vaddr_of_offset(mod.module, t->offset, &vaddr) ||
-	    module_read_code(mod.module, vaddr, &(uint8_t){0}, 1) != 1)
+	if (!module_vaddr_of_offset(mod.module, t->offset, &vaddr) || !is_code(mod.module, vaddr))
 		return errmsg_set(e, -EINVAL,
 				  "endpoint '%s:%s': the offset is not in the code of %s",
 				  t->binary, t->symbol, module_path(mod.module));

@@ -424,7 +424,8 @@ void cfi_put(struct cfi_out *out, const void *data, size_t n)
 		out->overflow = true;
 		return;
 	}
-	memcpy(out->buf + out->n, data, n);
+	if (n)
+		memcpy(out->buf + out->n, data, n);
 	out->n += n;
 }
 

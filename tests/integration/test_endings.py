@@ -49,7 +49,7 @@ def longjmp_past_the_frame():
     profile, _ = run_scene("longjmp")
     spans = one(profile, "jumps", "unwound")
     check(len(spans) == 3, "three spans were jumped out of")
-    check(all(55 * MS < s.duration < 90 * MS for s in spans), f"durations {[s.duration for s in spans]}")
+    check(all(55 * MS < s.duration < 400 * MS for s in spans), f"durations {[s.duration for s in spans]}")
     one(profile, "returns", "return", "leave_unseen")
 
 
@@ -136,7 +136,7 @@ def exceptions_inside_and_across():
         # The handler in the caller may go on at the return site, or past it.
         across = one(profile, "across", "unwound", "return")
         check(len(across) == 3, f"{len(across)} of 3 that cross the request")
-        check(all(35 * MS < s.duration < 70 * MS for s in across), f"durations {[s.duration for s in across]}")
+        check(all(35 * MS < s.duration < 400 * MS for s in across), f"durations {[s.duration for s in across]}")
         for span in inside:
             check(span.time_in("shop::Desk::work") > 30 * MS, "40 ms of 60 are in work")
 

@@ -364,7 +364,7 @@ static void errors_mark_the_place(void **state)
 
 static void nesting_is_bounded(void **state)
 {
-	char text[2100];
+	char text[2200];
 	struct program p;
 	struct errmsg e = {""};
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench_sites: entry and leave of a function that begins with endbr64 against one that begins with
- * push, both probed by spanprof as any endpoint is, in ns of CPU time a call. Needs root.
+ * push, both probed by spanprof as any endpoint is, in ns of CPU time a call; and what the same calls
+ * cost in a process of the same file that is not profiled. Needs root.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -95,6 +97,101 @@ static int attach(struct engine **ret, struct errmsg *e)
 	return r < 0 ? r : engine_add_process(*ret, getpid(), INSTANCE, e);
 }
 
+/*
+ * A process of the same file, which measures a round when it is told so. An unrelated one is no child
+ * of ours, so probes are for this process alone; with a child the whole file is probed.
+ */
+struct other {
+	int ask[2], answer[2];
+	pid_t pid;
+};
+
+static void other_main(const struct other *o)
+{
+	double ns;
+	char c;
+
+	close(o->ask[1]);
+	while (read(o->ask[0], &c, 1) == 1) {
+		ns = round_ns(push_first);
+		if (write(o->answer[1], &ns, sizeof(ns)) != sizeof(ns))
+			break;
+	}
+	_exit(0);
+}
+
+static int other_start(struct other *o, bool related)
+{
+	if (pipe(o->ask) || pipe(o->answer))
+		return -1;
+	o->pid = fork();
+	if (o->pid == 0) {
+		if (related || fork() == 0)
+			other_main(o);
+		_exit(0);
+	}
+	if (!related)
+		waitpid(o->pid, NULL, 0);
+	close(o->ask[0]);
+	return 0;
+}
+
+static double other_round(const struct other *o)
+{
+	double ns = 0;
+
+	if (write(o->ask[1], "x", 1) != 1 || read(o->answer[0], &ns, sizeof(ns)) != sizeof(ns))
+		return 0;
+	return ns;
+}
+
+static void other_stop(struct other *o)
+{
+	close(o->ask[1]);
+	close(o->answer[0]);
+	close(o->answer[1]);
+	if (o->pid > 0)
+		waitpid(o->pid, NULL, 0);
+}
+
+/* Median ns a call of a process that is not profiled, with probes for us or for the file. */
+static int measure_other(bool related, double *ret_before, double *ret_with, struct errmsg *e)
+{
+	double before[ROUNDS] = {0}, with[ROUNDS] = {0};
+	struct engine *engine = NULL;
+	struct other o = {.pid = -1};
+	int r = other_start(&o, related);
+
+	for (int k = 0; r == 0 && k < ROUNDS; k++)
+		before[k] = other_round(&o);
+	r = r < 0 ? -errno : attach(&engine, e);
+	for (int k = 0; r == 0 && k < ROUNDS; k++)
+		with[k] = other_round(&o);
+	engine_free(engine);
+	other_stop(&o);
+	if (r == 0) {
+		*ret_before = median(before);
+		*ret_with = median(with);
+	}
+	return r;
+}
+
+static int print_others(struct errmsg *e)
+{
+	static const char *const titles[] = {"probes for one process", "probes for the file"};
+	double before = 0, with = 0;
+
+	for (int i = 0; i < 2; i++) {
+		int r = measure_other(i == 1, &before, &with, e);
+
+		if (r < 0)
+			return r;
+		printf("another process of the file, %-22s: %7.1f ns a call, %.1f without probes\n",
+		       titles[i], with, before);
+	}
+	return 0;
+}
+
 int main(void)
 {
 	double v[ARRAY_SIZE(functions)][ROUNDS], m[ARRAY_SIZE(functions)];
@@ -124,5 +221,8 @@ int main(void)
 	}
 	printf("ratio endbr64 first / push first: %.2f, target 1.30\n", m[1] / m[0]);
 	engine_free(engine);
-	return 0;
+	r = print_others(&e);
+	if (r < 0)
+		fprintf(stderr, "bench_sites: %s\n", e.text[0] ? e.text : strerror(-r));
+	return r < 0;
 }

@@ -531,6 +531,28 @@ static void mark_absent(struct session *s, struct profile *p)
 			p->endpoints.at[info.ep_id + 1].absent = false;
 }
 
+/* A name was asked for, and no span has got one: what was read is no text, or cannot be read. */
+static void tell_nameless(const struct session *s, const struct profile *p)
+{
+	for (uint32_t i = 0; i < s->n_endpoints; i++) {
+		const struct endpoint *spec = engine_endpoint(s->engine, i);
+		const char *display = endpoint_display(spec);
+		size_t n = 0, n_named = 0;
+
+		for (size_t k = 1; k < p->spans.n; k++) {
+			if (p->spans.at[k].endpoint != i + 1)
+				continue;
+			n++;
+			n_named +=
+				strcmp(strpool_get(p->strings, p->spans.at[k].name), display) != 0;
+		}
+		if (endpoint_has_name(spec) && n && !n_named)
+			log_warning(
+				"cannot name the calls of '%s' in this build: what its name expression reads is no text (%zu calls); see 'spanprof probes --check'",
+				display, n);
+	}
+}
+
 int session_run(struct session *s)
 {
 	struct profile *p = session_profile(s);
@@ -551,6 +573,8 @@ int session_run(struct session *s)
 	}
 	if (!r)
 		mark_absent(s, p);
+	if (!r)
+		tell_nameless(s, p);
 	if (!r)
 		r = engine_counters(s->engine, &p->counters);
 	if (r)

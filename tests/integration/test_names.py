@@ -76,7 +76,12 @@ def global_by_symbol():
 
 @test
 def unreadable_memory_falls_back():
-    profile = play("request(str(8))")
+    with folder() as path:
+        with Target("scenes", "longjmp", truth=path / "truth") as target:
+            with profiling(path / "out.json", "-p", target.pid, "--endpoint", "request(str(8))", *OPTIONS) as command:
+                target.play()
+        profile = load(path / "out.json")
+        check("cannot name the calls of 'request'" in command.stderr, command.stderr)
     check(set(names(profile)) == {"request"}, f"{names(profile)}")
     check(profile.counters.get("name_fault", 0) >= 4, "faults are counted")
 

@@ -12,8 +12,10 @@
 #include "base/glob.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/units.h"
 #include "bpf/wire.h"
 #include "code/section.h"
+#include "probe/rules.h"
 #include "probe/site.h"
 #include "probe/usdt.h"
 
@@ -191,6 +193,23 @@ static size_t list_notes(struct module *m, const struct probes_command *c)
 	return n;
 }
 
+/* What "cheap" and "DEAR" mean on this machine; nothing when it cannot be measured. */
+static void tell_cost(void)
+{
+	char cheap[32], dear[32];
+	struct attach_source source;
+	struct rules_cost cost = {0};
+
+	if (attach_source_read(&source, NULL) == 0)
+		rules_measure_cost(&source, -1, &cost);
+	if (!cost.push_ns || !cost.stepped_ns)
+		return;
+	format_duration(cheap, sizeof(cheap), cost.push_ns);
+	format_duration(dear, sizeof(dear), cost.stepped_ns);
+	log_info("measured here: a cheap probe costs %s a call, a DEAR one %s; a call has two",
+		 cheap, dear);
+}
+
 int probes_list(struct inspect *i, const struct probes_command *c)
 {
 	struct resolve_module mods[MODULES_MAX];
@@ -213,6 +232,8 @@ int probes_list(struct inspect *i, const struct probes_command *c)
 			  c->pattern ? "'" : "; give a PATTERN, or --all");
 	if (list.n_left_out)
 		log_info("%zu more match; --all lists them", list.n_left_out);
+	if (list.n + n_notes)
+		tell_cost();
 	r = r < 0 || list.n + n_notes == 0 ? EXIT_FAILED : 0;
 	vec_free(&list);
 	return r;

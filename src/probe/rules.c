@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "probe/rules.h"
 
+#include <bpf/bpf.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -71,11 +72,26 @@ static uint64_t bench_cost(const struct bench *b, const struct attach_source *so
 	return best;
 }
 
+/* A program that does nothing. */
+static int load_empty_program(void)
+{
+	const struct bpf_insn insns[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K}, /* r0 = 0 */
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+
+	return bpf_prog_load(BPF_PROG_TYPE_KPROBE, "probe_cost", "GPL", insns, ARRAY_SIZE(insns),
+			     NULL);
+}
+
 void rules_measure_cost(const struct attach_source *source, int program_fd, struct rules_cost *ret)
 {
+	AUTO_CLOSE int own_fd = program_fd < 0 ? load_empty_program() : -1;
 	struct bench b;
 
 	*ret = (struct rules_cost){0};
+	if (program_fd < 0)
+		program_fd = own_fd;
 	if (program_fd < 0 || bench_open(&b) < 0)
 		return;
 	ret->push_ns = bench_cost(&b, source, program_fd, PUSH_AT, PUSH_AT);

@@ -11,7 +11,7 @@
 /*
  * Probes a push and a long nop in this very process, a few hundred calls each, and compares. On any
  * trouble the cautious answer is given: only what every kernel emulates. program_fd: any uprobe
- * program; it sees calls of a process that is no member.
+ * program, which sees calls of a process that is no member; -1: one that does nothing.
  */
 void rules_measure(const struct attach_source *source, int program_fd, struct site_rules *ret);
 

@@ -172,13 +172,13 @@ void agent_on_span(void *ctx, struct profile *profile, uint32_t span,
 				a->links.at[k].sink->ops->span(a->links.at[k].sink, &out);
 		taken = true;
 		a->counts.n_spans++;
+		/* Its spans may be used up now: then its gate is closed. */
+		a->is_dirty |= t->task.max_spans != 0;
 	}
 	if (taken)
 		count_snapshots(a, s);
 	else
 		a->counts.n_spans_unwanted++;
-	/* A run may have used up its spans. */
-	a->is_dirty |= taken;
 }
 
 /* ---- out ---- */

@@ -12,8 +12,11 @@ enum {
 	BLOB_VERSION = 1,
 	HEADER_BYTES = 4,
 	RAW_MAX = 64 << 20,
+	PLAIN_MAX = 4096, /* not packed up to this size */
 	NUMBER_MAX_BYTES = 10,
 };
+
+#define HEADER_PLAIN (1U << 31)
 
 /* ---- writing ---- */
 
@@ -232,6 +235,26 @@ static void put_samples(struct writer *w, const struct profile_span *s)
 	}
 }
 
+static void put_header(uint8_t *blob, uint32_t header)
+{
+	for (int i = 0; i < HEADER_BYTES; i++)
+		blob[i] = (uint8_t)(header >> (8 * i));
+}
+
+/* Most spans are small; preparing to deflate would cost more than all else. */
+static int keep_plain(const struct writer *w, uint8_t **ret, size_t *ret_bytes)
+{
+	uint8_t *blob = malloc(HEADER_BYTES + w->out.n);
+
+	if (!blob)
+		return -ENOMEM;
+	put_header(blob, (uint32_t)w->out.n | HEADER_PLAIN);
+	memcpy(blob + HEADER_BYTES, w->out.at, w->out.n);
+	*ret = blob;
+	*ret_bytes = HEADER_BYTES + w->out.n;
+	return 0;
+}
+
 static int pack(const struct writer *w, uint8_t **ret, size_t *ret_bytes)
 {
 	uLongf packed = compressBound(w->out.n);
@@ -239,12 +262,13 @@ static int pack(const struct writer *w, uint8_t **ret, size_t *ret_bytes)
 
 	if (w->out.n > RAW_MAX)
 		return -E2BIG;
+	if (w->out.n <= PLAIN_MAX)
+		return keep_plain(w, ret, ret_bytes);
 	blob = malloc(HEADER_BYTES + packed);
 	if (!blob ||
 	    compress2(blob + HEADER_BYTES, &packed, w->out.at, w->out.n, Z_BEST_SPEED) != Z_OK)
 		return -ENOMEM;
-	for (int i = 0; i < HEADER_BYTES; i++)
-		blob[i] = w->out.n >> (8 * i);
+	put_header(blob, (uint32_t)w->out.n);
 	*ret = TAKE_PTR(blob);
 	*ret_bytes = HEADER_BYTES + packed;
 	return 0;
@@ -579,21 +603,26 @@ static void read_all(struct reader *r, uint32_t *ret_span)
 static int unpack(const uint8_t *data, size_t bytes, uint8_t **ret, size_t *ret_bytes)
 {
 	AUTO_FREE uint8_t *raw = NULL;
-	uLongf n = 0;
+	uint32_t header = 0;
+	uLongf n;
 
 	if (bytes < HEADER_BYTES)
 		return -EINVAL;
 	for (int i = 0; i < HEADER_BYTES; i++)
-		n |= (uLongf)data[i] << (8 * i);
+		header |= (uint32_t)data[i] << (8 * i);
+	data += HEADER_BYTES;
+	bytes -= HEADER_BYTES;
+	n = header & ~HEADER_PLAIN;
 	/* deflate cannot pack better than about 1 : 1032: a lie about the length costs nothing */
-	if (n > RAW_MAX || n / 1100 > bytes)
+	if (n > RAW_MAX || n / 1100 > bytes || (header & HEADER_PLAIN && n != bytes))
 		return -EINVAL;
 	raw = malloc(n + 1);
 	if (!raw)
 		return -ENOMEM;
 	*ret_bytes = n;
-	if (uncompress(raw, &n, data + HEADER_BYTES, bytes - HEADER_BYTES) != Z_OK ||
-	    n != *ret_bytes)
+	if (header & HEADER_PLAIN)
+		memcpy(raw, data, n);
+	else if (uncompress(raw, &n, data, bytes) != Z_OK || n != *ret_bytes)
 		return -EINVAL;
 	*ret = TAKE_PTR(raw);
 	return 0;

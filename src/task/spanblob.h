@@ -2,7 +2,8 @@
 /*
  * spanblob.h: one span with its samples, stacks and symbols as bytes, for the store. Pure.
  *
- * Format: u32 length of what follows when unpacked, then a zlib stream of LEB128 numbers: a version,
+ * Format: u32 length of what follows when unpacked (bit 31: it is not packed), then, mostly as a zlib
+ * stream, LEB128 numbers: a version,
  * the profile's clocks, then the tables (strings, modules, frames, locations, stacks) with only what
  * the span uses, indexes starting at 1 and 0 for "none", then endpoint, span, samples. Several blobs can be
  * read into one profile, which merges what they have in common.

@@ -303,6 +303,7 @@ static int new_profiler(struct agent *a, struct errmsg *e)
 	const struct profiler_options options = {.instances = a->instances,
 						 .schedule = a->schedule,
 						 .budget = &a->budget,
+						 .max_snapshots = a->rules->limits.max_snapshots,
 						 .on_span = agent_on_span,
 						 .on_process = on_engine_event,
 						 .ctx = a};
@@ -450,6 +451,7 @@ static int take_rules(struct agent *a, struct errmsg *e)
 		log_error("event=out_of_memory text=\"some instances were not matched anew\"");
 	rules_source_set(a->rules_source, a->rules);
 	a->budget.limit_permille = a->rules->limits.cpu_permille;
+	schedule_set_limits(a->schedule, a->rules->limits.max_tasks, a->rules->limits.max_running);
 	if (a->store)
 		store_set_limits(a->store, a->rules->agent.store_bytes,
 				 a->rules->agent.store_age_ms);

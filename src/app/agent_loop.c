@@ -22,7 +22,7 @@
 #define SHUTDOWN_NS  (2 * SECOND_NS)
 #define TABLES_SHARE 2 /* of the memory limit that the profile's tables may take: one half */
 
-enum { EVENTS = 32 };
+enum { EVENTS = 32, RETRY_SECONDS = 5 };
 
 static void read_signals(struct agent *a)
 {
@@ -148,6 +148,8 @@ static void each_second(struct agent *a, uint64_t now_ns)
 	size_t own;
 
 	a->second_at = now_ns + SECOND_NS;
+	if (++a->seconds % RETRY_SECONDS == 0)
+		a->is_dirty |= profiler_is_incomplete(a->profiler);
 	update_budget(a, now_ns);
 	a->rss_bytes = resident_bytes(&own);
 	/* Mapped files go by themselves when memory is short; what we have allocated does not. */

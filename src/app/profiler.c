@@ -34,7 +34,8 @@ struct target {
 struct open_gate {
 	uint32_t target; /* index */
 	struct wire_gate gate;
-	bool counts_alone; /* max_spans may be left to BPF: the gate always served one task only */
+	uint64_t tasks; /* that it was opened for: see gate_plan */
+	bool is_shared; /* it has served others, too: max_spans is no longer left to BPF */
 	bool wanted;
 };
 
@@ -97,7 +98,10 @@ static int make_engine(struct profiler *p, struct errmsg *e)
 {
 	const struct engine_options options = {
 		.probes = {.preset_callers = true},
-		.pipeline = {.symbols = {.lines = true}, .on_span = on_span, .ctx = p},
+		.pipeline = {.symbols = {.lines = true},
+			     .max_snapshots = p->options.max_snapshots,
+			     .on_span = on_span,
+			     .ctx = p},
 		.ring_bytes = RING_BYTES,
 		.kernel_stacks = true,
 		.follow_forks = true,
@@ -458,13 +462,14 @@ static void set_gate(struct profiler *p, struct active *a, uint32_t target,
 	struct errmsg e = {};
 
 	if (!g) {
-		if (vec_push(&a->gates, (struct open_gate){.target = target, .counts_alone = true}))
+		if (vec_push(&a->gates, (struct open_gate){.target = target, .tasks = plan->tasks}))
 			return;
 		g = &a->gates.at[a->gates.n - 1];
 	}
 	g->wanted = true;
-	g->counts_alone &= plan->n_tasks == 1;
-	if (!g->counts_alone)
+	/* BPF counts since the gate was opened: for other tasks the count is not theirs. */
+	g->is_shared |= g->tasks != plan->tasks;
+	if (g->is_shared)
 		gate.max_spans = 0;
 	refuse_new_spans(p, slot, a->instance_id, &gate);
 	if (!memcmp(&gate, &g->gate, sizeof(gate)))
@@ -541,6 +546,17 @@ static void activate(struct profiler *p, const struct instance *i)
 		return;
 	a->wanted = true;
 	attach_pids(p, a);
+}
+
+bool profiler_is_incomplete(const struct profiler *p)
+{
+	const pid_t *pids;
+
+	for (size_t i = 0; i < p->active.n; i++)
+		if (instances_pids(p->options.instances, p->active.at[i].instance_id, &pids) >
+		    p->active.at[i].pids.n)
+			return true;
+	return false;
 }
 
 void profiler_forget_process(struct profiler *p, pid_t pid)

@@ -24,6 +24,7 @@ struct profiler_options {
 	const struct instances *instances; /* borrowed, as all below */
 	struct schedule *schedule;
 	const struct budget *budget;
+	size_t max_snapshots; /* of one span; 0: default */
 	/* A span has ended; ep: what its endpoint is called. The spans are dropped afterwards. */
 	void (*on_span)(void *ctx, struct profile *profile, uint32_t span,
 			const struct gate_endpoint *ep);
@@ -58,6 +59,8 @@ int profiler_check_rules(const struct rules *rules, size_t *ret_n, struct errmsg
 void profiler_forget_process(struct profiler *p, pid_t pid);
 
 void profiler_sync(struct profiler *p, uint64_t now_ns);
+/* Some process of a running task is not attached: a later profiler_sync may succeed. */
+bool profiler_is_incomplete(const struct profiler *p);
 
 /* The descriptor is another one, maybe of the same number, when the generation changes. */
 int profiler_fd(const struct profiler *p);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/glob.h"
+#include "base/hash.h"
 
 static bool name_matches(const char *want, bool local, const char *name)
 {
@@ -63,6 +64,7 @@ void gate_plan_add(struct gate_plan *plan, const struct task *t, enum gate_match
 	g->enabled = 1;
 	/* Sampled from the start, only its end tells whether a span counts. */
 	plan->by_name |= match == GATE_BY_NAME || t->from_start;
+	plan->tasks = hash_bytes(t->id, strlen(t->id), plan->tasks + 1);
 	plan->n_tasks++;
 }
 

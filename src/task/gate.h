@@ -38,7 +38,8 @@ bool gate_takes_span(const struct task *t, bool local, const struct gate_endpoin
 struct gate_plan {
 	struct wire_gate gate;
 	unsigned int n_tasks;
-	bool by_name; /* which spans count is known only later, so BPF cannot count them */
+	uint64_t tasks; /* which: differs for other tasks */
+	bool by_name;   /* which spans count is known only later, so BPF cannot count them */
 };
 
 /* Adds a task to the plan of one gate. default_parallel: for tasks that give none. */

@@ -40,6 +40,12 @@ int schedule_new(struct schedule **ret, const struct schedule_limits *limits)
 	return 0;
 }
 
+void schedule_set_limits(struct schedule *s, uint32_t max_tasks, uint32_t max_running)
+{
+	s->limits.max_tasks = max_tasks ? max_tasks : TASKS_DEFAULT;
+	s->limits.max_running = max_running ? max_running : RUNNING_DEFAULT;
+}
+
 static void free_task(struct schedule_task *t)
 {
 	if (t)

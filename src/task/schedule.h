@@ -91,6 +91,8 @@ struct schedule_action {
 };
 
 int schedule_new(struct schedule **ret, const struct schedule_limits *limits);
+/* After a reload; 0: default. What is running goes on. */
+void schedule_set_limits(struct schedule *s, uint32_t max_tasks, uint32_t max_running);
 struct schedule *schedule_free(struct schedule *s);
 
 /* instance_id 0: a local task. See struct task_intake. */

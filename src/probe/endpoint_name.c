@@ -82,6 +82,12 @@ static bool append_field(const struct expr_part *part, const struct name_field *
 	return true;
 }
 
+static void make_lower(char *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		text[i] = (char)tolower((unsigned char)text[i]);
+}
+
 /* Joins fields and literals; the number of fields that could be read is returned. */
 static size_t join_fields(const struct expression *x, const uint8_t *fields, size_t bytes,
 			  char *buf, size_t max)
@@ -101,8 +107,8 @@ static size_t join_fields(const struct expression *x, const uint8_t *fields, siz
 		if (!decode_field(fields, bytes, &off, &f))
 			break;
 		n_read += append_field(part, &f, buf, &n, max);
-		for (size_t k = from; part->lower && k < n; k++)
-			buf[k] = (char)tolower((unsigned char)buf[k]);
+		if (part->lower)
+			make_lower(buf + from, n - from);
 	}
 	return n_read;
 }

@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 
 # pylint: disable=wrong-import-position,unused-import
-from harness import (SPANPROF, Spanprof, Target, folder, load, need_bpf, profiling,  # noqa: E402,F401
+from harness import (BUILD, SPANPROF, Spanprof, Target, folder, load, need_bpf, profiling,  # noqa: E402,F401
                      wait_until)
 
 

@@ -36,7 +36,7 @@ static const char help[] =
 	"      --no-fork           leave out the workers that a process forks\n"
 	"      --no-kernel         leave out kernel frames\n"
 	"      --max-window SIZE   stack bytes of a snapshot (default 64K, the most there is)\n"
-	"      --ring SIZE         buffer between kernel and spanprof (default 4M)\n"
+	"      --ring SIZE         buffer between kernel and spanprof (default 2M)\n"
 	"\n"
 	"output:\n"
 	"  -o, --output FILE       write a file, too; its name says the format (.folded .pb.gz .json .html)\n"

@@ -72,6 +72,18 @@ static void on_record(void *ctx, const void *record, size_t bytes)
 		s->write_error = capture_write_record(s->writer, record, bytes);
 }
 
+/* Whether any endpoint's text has this in it: an option, or, harmlessly, anything else. */
+static bool any_endpoint_has(const struct session *s, const char *text)
+{
+	for (size_t i = 0; i < s->o->endpoints.n; i++)
+		if (strstr(s->o->endpoints.at[i], text))
+			return true;
+	for (size_t i = 0; s->preset && i < s->preset->endpoints.n; i++)
+		if (strstr(s->preset->endpoints.at[i], text))
+			return true;
+	return false;
+}
+
 static int new_engine(struct session *s, bool recording)
 {
 	const struct run_options *o = s->o;
@@ -100,6 +112,8 @@ static int new_engine(struct session *s, bool recording)
 		.max_window = o->window_bytes,
 		.kernel_stacks = !o->no_kernel,
 		.follow_forks = !o->no_fork,
+		.without_end = !any_endpoint_has(s, "end"),
+		.without_uret = o->leave != LEAVE_URETPROBE && !any_endpoint_has(s, "uret"),
 		.on_record = on_record,
 		.ctx = s,
 	};
@@ -162,7 +176,7 @@ static bool is_wanted(const struct session *s, const char *spec)
 
 static int add_endpoints(struct session *s)
 {
-	int r = find_preset(s);
+	int r = 0;
 
 	for (size_t i = 0; !r && s->preset && i < s->preset->endpoints.n; i++)
 		if (is_wanted(s, s->preset->endpoints.at[i]))
@@ -340,6 +354,8 @@ int session_new(struct session **ret, const struct run_options *o, FILE *capture
 	s->signal_fd = -1;
 	s->child_status = -1;
 	r = catch_signals(s);
+	if (!r)
+		r = find_preset(s);
 	if (!r)
 		r = new_engine(s, capture != NULL);
 	if (!r)

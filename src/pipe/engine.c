@@ -63,6 +63,8 @@ int engine_new(struct engine **ret, const struct engine_options *options, struct
 		.max_window = options->max_window,
 		.multi_uprobes = multi_is_needed(),
 		.want_kernel_stacks = options->kernel_stacks,
+		.without_end = options->without_end,
+		.without_uret = options->without_uret,
 	};
 	struct probe_programs programs;
 	int r;

@@ -44,6 +44,8 @@ struct engine_options {
 	size_t max_window; /* 0: default */
 	bool kernel_stacks;
 	bool follow_forks;
+	bool without_end;  /* no endpoint will have an end function */
+	bool without_uret; /* nor end by a uretprobe */
 	void (*on_event)(void *ctx, const struct engine_event *event); /* may be NULL */
 	/* Every record as it came, after the pipeline has used it: for the capture file. May be NULL. */
 	void (*on_record)(void *ctx, const void *record, size_t bytes);

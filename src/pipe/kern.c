@@ -162,6 +162,8 @@ static void configure(struct kernskel *skel, const struct kern_options *o)
 	skel->rodata->knob_kernel_stacks = o->want_kernel_stacks;
 	skel->rodata->knob_wake_bytes = (uint32_t)(ring_bytes / WAKE_BYTES_DIVISOR);
 	bpf_map__set_max_entries(skel->maps.ring, (uint32_t)ring_bytes);
+	bpf_program__set_autoload(skel->progs.span_end, !o->without_end);
+	bpf_program__set_autoload(skel->progs.span_uret, !o->without_uret);
 	if (o->max_members)
 		bpf_map__set_max_entries(skel->maps.members, o->max_members);
 	bpf_map__set_autocreate(skel->maps.windows_small, window <= WINDOW_SMALL);

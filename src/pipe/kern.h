@@ -22,17 +22,19 @@
 #include "model/latency.h"
 #include "probe/probes.h"
 
-#define KERN_RING_DEFAULT   (4U << 20)      /* bytes */
+#define KERN_RING_DEFAULT   (2U << 20)      /* bytes; they count twice as resident */
 #define KERN_WINDOW_DEFAULT (65536U - 1024) /* leaves room for a header in 64 KiB */
 
 struct kern;
 
 /* All-zero means defaults. */
 struct kern_options {
-	size_t ring_bytes;       /* rounded up to a power of two of at least one page */
-	uint32_t max_window;     /* bytes, rounded up to 64; 0, or too many: KERN_WINDOW_DEFAULT */
-	uint32_t max_members;    /* processes followed at a time; default 16384 */
-	bool multi_uprobes;      /* programs for uprobe_multi links: see probe/multi.h */
+	size_t ring_bytes;    /* rounded up to a power of two of at least one page */
+	uint32_t max_window;  /* bytes, rounded up to 64; 0, or too many: KERN_WINDOW_DEFAULT */
+	uint32_t max_members; /* processes followed at a time; default 16384 */
+	bool multi_uprobes;   /* programs for uprobe_multi links: see probe/multi.h */
+	bool without_end; /* end probes and uretprobes are not needed: loading takes less time */
+	bool without_uret;
 	bool want_kernel_stacks; /* kernel frames in snapshots of blocked threads and kernel mode */
 };
 

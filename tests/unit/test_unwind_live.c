@@ -153,9 +153,14 @@ static size_t read_window(struct target *t, uint64_t start)
 		size_t want = 4096 - (start + n) % 4096;
 		struct iovec to = {t->window + n, want}, from = {(void *)(start + n), want};
 
-		if (n + want > STACK_BYTES_MAX ||
-		    process_vm_readv(t->pid, &to, 1, &from, 1, 0) <= 0)
+		if (n + want > STACK_BYTES_MAX)
 			break;
+		if (process_vm_readv(t->pid, &to, 1, &from, 1, 0) <= 0) {
+			/* The red zone may begin below the page to which the stack has grown. */
+			if (n)
+				break;
+			memset(t->window, 0, want);
+		}
 		n += want;
 	}
 	return n;

@@ -6,13 +6,14 @@ import os
 import shutil
 import subprocess
 
-from harness import (SPANPROF, Spanprof, Target, cases, check, folder, load, main, need_bpf, spanprof, test)
+from harness import (SPANPROF, TARGETS, Spanprof, Target, cases, check, folder, load, main, need_bpf, spanprof,
+                     test)
 
 OPTIONS = ("--endpoint", "request(str(arg0))", "--min-duration", "10ms", "--period", "5ms")
 
 
-def record(path, *script):
-    with Target("phases-gcc-O2", "-w", "-n", 2, *script) as target:
+def record(path, *script, program="phases-gcc-O2"):
+    with Target(program, "-w", "-n", 2, *script) as target:
         with Spanprof("record", "-o", path / "run.cap", "-p", target.pid, *OPTIONS) as command:
             command.wait_attached()
             target.play()
@@ -69,8 +70,11 @@ def pprof_is_gzip():
 @test
 def text_report_without_root():
     with folder() as path:
-        capture = record(path, "a=sleep:30")
+        # Nothing that is read may be in the source tree: that may be in a home folder, closed to others.
         path.chmod(0o755)
+        target = path / "phases"
+        shutil.copy(TARGETS / "phases-gcc-O2", target)
+        capture = record(path, "a=sleep:30", program=target)
         capture.chmod(0o644)
         program = path / "spanprof"
         shutil.copy(SPANPROF, program)

@@ -188,9 +188,10 @@ static void check_programs(struct doctor *d)
 			   "use a kernel that is built with CONFIG_UPROBE_EVENTS", "%s", e.text);
 		return;
 	}
-	doctor_add(d, FINDING_OK, GROUP, "uprobes", NULL, "there%s",
+	doctor_add(d, FINDING_OK, GROUP, "uprobes", NULL, "there%s%s",
 		   source.has_ref_ctr ? ", with USDT semaphores"
-				      : "; without USDT semaphores (Linux 4.20)");
+				      : "; without USDT semaphores (Linux 4.20)",
+		   source.multi ? "; by links, for want of perf-event ones" : "");
 	r = kern_new(&k, &(struct kern_options){.multi_uprobes = source.multi}, &e);
 	if (r < 0) {
 		doctor_add(d, FINDING_FAIL, GROUP, "BPF programs", NULL, "%s",

@@ -49,6 +49,9 @@ static void write_tasks(struct agent *a, FILE *f)
 	head(f, "tasks", "gauge", "Tasks known, by state.");
 	for (int i = 0; i < TASK_STATE_MAX; i++)
 		fprintf(f, "spanprof_tasks{state=\"%s\"} %zu\n", task_state_name(i), n[i]);
+	one(f, "refusals_untold_total", "counter",
+	    "Tasks refused without a log entry, because too many came at once.",
+	    (double)schedule_n_untold(a->schedule));
 	head(f, "tasks_received_total", "counter",
 	     "Tasks handed over by sources, by what became of them.");
 	fprintf(f, "spanprof_tasks_received_total{answer=\"accepted\"} %" PRIu64 "\n",

@@ -12,6 +12,7 @@ enum {
 	TASKS_DEFAULT = 256,
 	RUNNING_DEFAULT = 16,
 	FINISHED_DEFAULT = 256,
+	REFUSALS_MAX = 1024, /* actions that wait, beyond which refusals are only counted */
 };
 
 #define NS_PER_MS         1000000ULL
@@ -144,10 +145,15 @@ static int check_overlap(const struct schedule *s, const struct task *task, uint
 static void refuse(struct schedule *s, const struct task *task, const struct known_instance *i,
 		   enum task_event event, const char *why)
 {
-	struct schedule_action *a = schedule_emit(s, SCHEDULE_EVENT, NULL, NULL);
+	struct schedule_action *a = NULL;
 
-	if (!a)
+	/* A server may send tasks without end before anybody looks at what became of them. */
+	if (s->actions.n - s->next_action < REFUSALS_MAX)
+		a = schedule_emit(s, SCHEDULE_EVENT, NULL, NULL);
+	if (!a) {
+		s->n_untold++;
 		return;
+	}
 	a->event = event;
 	memcpy(a->source, task->source, sizeof(a->source));
 	memcpy(a->id, task->id, sizeof(a->id));
@@ -439,6 +445,11 @@ bool schedule_next(struct schedule *s, struct schedule_action *ret)
 	if (ret->kind == SCHEDULE_FORGET)
 		s->forgotten = ret->task;
 	return true;
+}
+
+uint64_t schedule_n_untold(const struct schedule *s)
+{
+	return s->n_untold;
 }
 
 bool schedule_has_actions(const struct schedule *s)

@@ -126,6 +126,8 @@ uint64_t schedule_deadline(const struct schedule *s, struct schedule_now now);
 
 /* The next thing to do, in order; false when there is none. */
 bool schedule_next(struct schedule *s, struct schedule_action *ret);
+/* Refusals that made no log entry because too many came at once. */
+uint64_t schedule_n_untold(const struct schedule *s);
 bool schedule_has_actions(const struct schedule *s);
 
 size_t schedule_n_tasks(const struct schedule *s);

@@ -25,6 +25,7 @@ struct schedule {
 	size_t next_action;
 	struct schedule_task *forgotten; /* owned: freed by the next schedule_next */
 	size_t n_finished;
+	uint64_t n_untold;
 };
 
 /* Room for what one step emits; false: out of memory. */

@@ -419,6 +419,31 @@ static void test_bounds(void **state)
 	teardown(&f);
 }
 
+static void test_flood_of_refused_tasks(void **state)
+{
+	const struct schedule_limits limits = {.max_tasks = 1};
+	struct fixture f;
+	struct schedule_action a;
+	size_t n = 0;
+
+	setup(&f, &limits);
+	up(&f, 1, "svc", "i1", true);
+	for (int i = 0; i < 5000; i++) {
+		char id[32];
+		struct task t;
+
+		snprintf(id, sizeof(id), "t%d", i);
+		t = make(id, "");
+		snprintf(t.endpoint, sizeof(t.endpoint), "e%d", i);
+		schedule_submit(f.s, &t, 1, f.now, NULL);
+	}
+	while (schedule_next(f.s, &a))
+		n++;
+	assert_true(n <= 1024);
+	assert_int_equal(n - 3 + schedule_n_untold(f.s), 4999);
+	teardown(&f);
+}
+
 static void restore(struct fixture *f, enum task_state run_state, int64_t started_ms)
 {
 	struct schedule_task st = {.task = make("t1", ""), .state = TASK_STATE_RUNNING};
@@ -519,6 +544,7 @@ int main(void)
 		cmocka_unit_test(test_rules_deny),
 		cmocka_unit_test(test_unmatched_local_task_ends),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test(test_flood_of_refused_tasks),
 		cmocka_unit_test(test_restart_resumes_the_rest),
 		cmocka_unit_test(test_restart_too_late_or_alone),
 		cmocka_unit_test(test_restart_does_not_run_a_finished_task_again),

@@ -11,9 +11,14 @@ static bool guard_holds(const char *guard, const char *path, const char *build_i
 	if (!guard)
 		return true;
 	if (strncmp(guard, "build-id:", 9) == 0) {
-		size_t n = strlen(guard + 9);
+		const char *wanted = guard + 9;
 
-		return build_id && strncmp(build_id, guard + 9, n) == 0;
+		/* a prefix will do */
+		while (build_id && *wanted && *wanted == *build_id) {
+			wanted++;
+			build_id++;
+		}
+		return build_id && !*wanted;
 	}
 	return path && glob_match(guard, path);
 }

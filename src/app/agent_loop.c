@@ -148,6 +148,7 @@ static void each_second(struct agent *a, uint64_t now_ns)
 	size_t own;
 
 	a->second_at = now_ns + SECOND_NS;
+	a->n_refusals = 0;
 	if (++a->seconds % RETRY_SECONDS == 0)
 		a->is_dirty |= profiler_is_incomplete(a->profiler);
 	update_budget(a, now_ns);

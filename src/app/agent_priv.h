@@ -96,6 +96,7 @@ struct agent {
 	uint64_t scan_at;
 	uint64_t second_at;
 	uint32_t seconds;
+	uint32_t n_refusals; /* in this second */
 	uint64_t watchdog_at;
 	uint64_t cpu_ns; /* used, at the last update of the budget */
 	uint64_t cpu_at;

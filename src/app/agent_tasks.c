@@ -12,6 +12,8 @@
 #include "base/clock.h"
 #include "net/tracecontext.h"
 
+enum { REFUSALS_PER_SECOND = 1000 }; /* written down; the others are only counted */
+
 struct schedule_now agent_now(void)
 {
 	return (struct schedule_now){.mono_ns = clock_mono_ns(),
@@ -96,7 +98,10 @@ static void on_refuse(void *ctx, const char *source, const char *task_id, uint32
 
 	move_watermark(a, source, instance_id, create_ms);
 	a->counts.n_tasks_refused++;
-	write_log(a, &entry);
+	if (++a->n_refusals > REFUSALS_PER_SECOND)
+		a->counts.n_log_suppressed++;
+	else
+		write_log(a, &entry);
 }
 
 static int on_cancel(void *ctx, const char *source, const char *task_id, struct errmsg *e)

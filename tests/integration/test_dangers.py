@@ -62,7 +62,9 @@ def danger(name):
         _, ended, unknown = all_counted(profile, index, want)
         if name in ("returns", "dear", "tail_calls"):
             check(unknown <= 5, f"{unknown} ends were not seen")
-        if name in ("recursion", "dlopen"):
+        # dlopen: each load may be at another address, and a busy machine may learn none of them in
+        # time; then all ends are unknown, which all_counted() has checked.
+        if name == "recursion":
             check(ended > 0, "no end was seen")
 
 

@@ -393,7 +393,7 @@ struct session *session_free(struct session *s)
 	capture_writer_free(s->writer);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
-	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	/* The signals stay blocked: one that is pending must not kill a program that is done. */
 	free(s);
 	return NULL;
 }

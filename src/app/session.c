@@ -2,6 +2,7 @@
 #include "app/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "base/units.h"
 #include "pipe/replay.h"
 #include "probe/preset.h"
+#include "probe/servers.h"
 #include "proc/process.h"
 
 enum { INSTANCE = 1, POLL_MS = 50, SILENCE_NS = 3000000000ULL };
@@ -25,9 +27,8 @@ struct session {
 	struct engine *engine;
 	struct capture_writer *writer; /* NULL: not recording */
 	int write_error;
-	struct presets *presets; /* NULL: none asked for */
-	struct preset_values
-		servers; /* executables that the preset is for, when nothing else is named */
+	struct presets *presets;     /* NULL: none asked for */
+	struct servers servers;      /* that the preset is for, when nothing else is named */
 	const struct preset *preset; /* in presets */
 	size_t n_endpoints;
 	sigset_t old_mask;
@@ -158,7 +159,7 @@ static int find_preset(struct session *s)
 	if (!r)
 		r = presets_find(s->presets, s->o->preset, &s->preset, &e);
 	if (!r && !s->o->exes.n && !s->o->pids.n && !s->o->command)
-		r = preset_find_executables(s->preset, &s->servers, &e);
+		r = servers_find(s->preset, &s->servers, &e);
 	return r ? fail("--preset", r, &e) : 0;
 }
 
@@ -169,7 +170,7 @@ static bool is_wanted(const struct session *s, const char *spec)
 	bool wanted = !s->servers.n || parse_endpoint(spec, &ep, NULL);
 
 	for (size_t i = 0; !wanted && i < s->servers.n; i++)
-		wanted = endpoint_wants_file(ep, s->servers.at[i]);
+		wanted = endpoint_wants_file(ep, s->servers.at[i].path);
 	endpoint_free(ep);
 	return wanted;
 }
@@ -249,11 +250,11 @@ static int add_pid(struct session *s, pid_t pid)
 	return r ? fail("cannot attach", r, &e) : 0;
 }
 
-static int watch_exe(struct session *s, const char *path)
+static int watch_exe(struct session *s, int fd, const char *path)
 {
 	struct errmsg e = {};
 	size_t n;
-	int r = engine_watch_exe(s->engine, path, INSTANCE, &n, &e);
+	int r = engine_watch_exe(s->engine, fd, path, INSTANCE, &n, &e);
 
 	if (r)
 		return fail("cannot attach", r, &e);
@@ -263,14 +264,25 @@ static int watch_exe(struct session *s, const char *path)
 	return 0;
 }
 
+static int watch_path(struct session *s, const char *path)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd < 0) {
+		log_error("cannot open executable '%s': %s", path, strerror(errno));
+		return EXIT_FAILED;
+	}
+	return watch_exe(s, fd, path);
+}
+
 static int add_processes(struct session *s)
 {
 	int r = 0;
 
 	for (size_t i = 0; i < s->servers.n && !r; i++)
-		r = watch_exe(s, s->servers.at[i]);
+		r = watch_exe(s, s->servers.at[i].fd, s->servers.at[i].path);
 	for (size_t i = 0; i < s->o->exes.n && !r; i++)
-		r = watch_exe(s, s->o->exes.at[i]);
+		r = watch_path(s, s->o->exes.at[i]);
 	for (size_t i = 0; i < s->o->pids.n && !r; i++)
 		r = add_pid(s, s->o->pids.at[i]);
 	return r;
@@ -388,7 +400,7 @@ struct session *session_free(struct session *s)
 		return NULL;
 	if (s->engine)
 		engine_free(s->engine);
-	preset_values_deinit(&s->servers);
+	servers_deinit(&s->servers);
 	presets_free(s->presets);
 	capture_writer_free(s->writer);
 	if (s->signal_fd >= 0)

@@ -295,11 +295,10 @@ static int attach_running(struct engine *e, const struct process_list *all, cons
 	return *ret_n ? 0 : first_error;
 }
 
-int engine_watch_exe(struct engine *e, const char *path, uint32_t instance_id, size_t *ret_n,
-		     struct errmsg *msg)
+int engine_watch_exe(struct engine *e, int fd, const char *path, uint32_t instance_id,
+		     size_t *ret_n, struct errmsg *msg)
 {
 	CLEANUP(process_list_deinit) struct process_list all = {};
-	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct wire_member wire = {
 		.instance_id = instance_id,
 		.flags = e->options.follow_forks ? WIRE_MEMBER_F_FOLLOW_FORK : 0,
@@ -309,8 +308,8 @@ int engine_watch_exe(struct engine *e, const char *path, uint32_t instance_id, s
 	int r;
 
 	*ret_n = 0;
-	if (fd < 0 || fstat(fd, &st))
-		return errmsg_set(msg, -errno, "cannot open executable '%s': %s", path,
+	if (fstat(fd, &st))
+		return errmsg_set(msg, -errno, "cannot look at executable '%s': %s", path,
 				  strerror(errno));
 	if (!S_ISREG(st.st_mode))
 		return errmsg_set(msg, -EINVAL, "'%s' is not an executable file", path);

@@ -71,10 +71,10 @@ int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct
 void engine_remove_process(struct engine *e, pid_t pid);
 /*
  * All processes that run the file: those there now (ret_n: how many were attached) and those that
- * call exec later. path is resolved; symbolic links are followed.
+ * call exec later. fd: the open file, borrowed during the call; path: for messages.
  */
-int engine_watch_exe(struct engine *e, const char *path, uint32_t instance_id, size_t *ret_n,
-		     struct errmsg *msg);
+int engine_watch_exe(struct engine *e, int fd, const char *path, uint32_t instance_id,
+		     size_t *ret_n, struct errmsg *msg);
 size_t engine_n_processes(const struct engine *e);
 
 /* Opens or changes a gate; ticks run at the smallest period of all open gates. */

@@ -40,7 +40,7 @@ struct reader {
 	struct errmsg *e;
 };
 
-void preset_values_deinit(struct preset_values *v)
+static void preset_values_deinit(struct preset_values *v)
 {
 	for (size_t i = 0; i < v->n; i++)
 		free(v->at[i]);
@@ -420,70 +420,4 @@ int presets_find(const struct presets *p, const char *name, const struct preset 
 					      p->all.at[i]->name);
 	}
 	return errmsg_set(e, -ENOENT, "no preset '%s'; there are: %s", name, list);
-}
-
-static bool matches_exe(const struct preset *p, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	for (size_t i = 0; i < p->exes.n; i++)
-		if (glob_match(p->exes.at[i], slash ? slash + 1 : path))
-			return true;
-	return false;
-}
-
-static int add_executable(struct preset_values *v, const char *path)
-{
-	for (size_t i = 0; i < v->n; i++)
-		if (strcmp(v->at[i], path) == 0)
-			return 0;
-	if (v->n == PRESET_VALUES_MAX)
-		return 0;
-	v->at[v->n] = strdup(path);
-	return v->at[v->n] ? (v->n++, 0) : -ENOMEM;
-}
-
-int preset_find_executables(const struct preset *p, struct preset_values *ret, struct errmsg *e)
-{
-	struct preset_values found = {0};
-	struct dirent *d;
-	DIR *proc;
-	int r = 0;
-
-	if (p->exes.n == 0)
-		return errmsg_set(
-			e, -ENOENT,
-			"preset '%s' is for a library inside other programs: name the process with -p PID or --exe PATH",
-			p->name);
-	proc = opendir("/proc");
-	if (!proc)
-		return errmsg_set(e, -errno, "cannot list the processes: /proc: %s",
-				  strerror(errno));
-	while (r == 0 && (d = readdir(proc)) != NULL) {
-		char link[300], path[PATH_MAX];
-		ssize_t n;
-
-		if (!isdigit((unsigned char)d->d_name[0]))
-			continue;
-		snprintf(link, sizeof(link), "/proc/%s/exe", d->d_name);
-		n = readlink(link, path, sizeof(path) - 1);
-		if (n <= 0)
-			continue;
-		path[n] = '\0';
-		if (n > 10 && strcmp(path + n - 10, " (deleted)") == 0)
-			path[n - 10] = '\0';
-		if (matches_exe(p, path))
-			r = add_executable(&found, path);
-	}
-	closedir(proc);
-	if (r == 0 && found.n == 0)
-		r = errmsg_set(
-			e, -ENOENT,
-			"preset '%s': no process runs %s here; start it, or name the process with -p PID",
-			p->name, p->exes.at[0]);
-	if (r < 0)
-		preset_values_deinit(&found);
-	else
-		*ret = found;
-	return r;
 }

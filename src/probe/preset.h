@@ -57,11 +57,4 @@ int parse_presets(struct presets *p, const char *text, size_t bytes, const char 
 		  struct errmsg *e);
 int presets_new(struct presets **ret);
 
-/*
- * Executables of running processes that the preset is for, each path once, as /proc/PID/exe says.
- * -ENOENT when none runs (or the preset is for libraries only); the message says what to do.
- */
-int preset_find_executables(const struct preset *p, struct preset_values *ret, struct errmsg *e);
-void preset_values_deinit(struct preset_values *v);
-
 #endif

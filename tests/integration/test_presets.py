@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Every preset on its server from Debian packages: calls equal what the clients count, names are right."""
+import shlex
 import subprocess
 import sys
 
-from harness import (SPANPROF, Lines, Skip, cases, check, folder, load, main, need_bpf, profiling, spanprof, stop,
-                     test)
+from harness import (SPANPROF, Lines, Skip, cases, check, folder, load, main, need_bpf, need_program, profiling,
+                     spanprof, stop, test)
 from more_servers import ApachePhp, Nginx, PhpFpm, certificate
 from servers import Apache, MariaDB, Postgres, Redis, run
 
@@ -249,6 +250,28 @@ def a_preset_file_of_ones_own():
         with profiling(path / "out.json", "--preset-file", path / "mine", "--preset", "mine", "-p", server.pid):
             server.bench(100, clients=1)
         check(load(path / "out.json").endpoints[0]["name"] == "mine", "the endpoint is called as the preset says")
+
+
+class HiddenRedis(Redis):
+    """Its program is on a file system that only its own mount namespace has, as in a container."""
+
+    def command(self):
+        need_program("unshare")
+        hidden = self.dir / "hidden"
+        hidden.mkdir()
+        words = shlex.join(map(str, super().command()[1:]))
+        script = f"mount -t tmpfs none {hidden} && cp {self.binary} {hidden}/redis-hidden && exec {hidden}/redis-hidden {words}"
+        return ["unshare", "--mount", "sh", "-c", script]
+
+
+@test
+def a_server_in_a_container_is_found():
+    with HiddenRedis() as server, folder() as path:
+        check(not (server.dir / "hidden/redis-hidden").exists(), "the program is not there for spanprof")
+        (path / "mine").write_text("[mine]\nsummary = x\nexe = redis-hidden\nendpoint = processCommand\n")
+        with profiling(path / "out.json", "--preset-file", path / "mine", "--preset", "mine", "--min-duration", "1s"):
+            server.bench(100, clients=1)
+        check(load(path / "out.json").calls() >= 200, "the calls of this server are there")
 
 
 @test

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/servers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/cleanup.h"
+#include "base/glob.h"
+#include "base/vec.h"
+#include "proc/process.h"
+
+static bool is_wanted(const struct preset *p, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	for (size_t i = 0; i < p->exes.n; i++)
+		if (glob_match(p->exes.at[i], slash ? slash + 1 : path))
+			return true;
+	return false;
+}
+
+static bool is_there(const struct servers *s, dev_t dev, ino_t ino)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->at[i].dev == dev && s->at[i].ino == ino)
+			return true;
+	return false;
+}
+
+/* A process that has ended meanwhile is none. */
+static int add_server(struct servers *s, pid_t pid, const char *path)
+{
+	char link[40];
+	AUTO_CLOSE int fd = -1;
+	AUTO_FREE char *copy = strdup(path);
+	struct stat st;
+	int r;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
+	fd = open(link, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (!copy)
+		return -ENOMEM;
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+		return -errno;
+	if (fd < 0 || fstat(fd, &st) < 0 || is_there(s, st.st_dev, st.st_ino))
+		return 0;
+	r = vec_push(s,
+		     (struct server){.fd = fd, .dev = st.st_dev, .ino = st.st_ino, .path = copy});
+	if (r < 0)
+		return r;
+	(void)TAKE_FD(fd);
+	(void)TAKE_PTR(copy);
+	return 0;
+}
+
+static int none_runs(const struct preset *p, struct errmsg *e)
+{
+	return errmsg_set(
+		e, -ENOENT,
+		"preset '%s': no process runs %s here; start it, or name the process with -p PID",
+		p->name, p->exes.at[0]);
+}
+
+int servers_find(const struct preset *p, struct servers *ret, struct errmsg *e)
+{
+	CLEANUP(process_list_deinit) struct process_list all = {};
+	char path[PROCESS_PATH_MAX];
+	int r;
+
+	*ret = (struct servers){};
+	if (p->exes.n == 0)
+		return errmsg_set(
+			e, -ENOENT,
+			"preset '%s' is for a library inside other programs: name the process with -p PID or --exe PATH",
+			p->name);
+	r = process_scan(&all);
+	for (size_t i = 0; r == 0 && i < all.n; i++) {
+		if (is_there(ret, all.at[i].exe_dev, all.at[i].exe_ino))
+			continue;
+		process_exe_path(all.at[i].pid, path, sizeof(path));
+		if (is_wanted(p, path))
+			r = add_server(ret, all.at[i].pid, path);
+	}
+	if (r < 0)
+		return errmsg_set(e, r, "preset '%s': cannot look for its processes: %s", p->name,
+				  strerror(-r));
+	return ret->n ? 0 : none_runs(p, e);
+}
+
+void servers_deinit(struct servers *s)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		close(s->at[i].fd);
+		free(s->at[i].path);
+	}
+	vec_free(s);
+}

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "code/elffile.h"
 
 enum { SYMBOLS_MAX = 4 << 20 }; /* symbols or relocations looked at in one section */
 
@@ -81,6 +82,25 @@ int read_section(struct module *m, const char *name, size_t max_bytes, uint8_t *
 	return 0;
 }
 
+/*
+ * A handle of its own, for walks over whole symbol tables and relocations: what libelf reads or maps
+ * for them goes with it, while the module's handle stays small.
+ */
+static Elf *open_walk(struct module *m)
+{
+	Elf *elf = NULL;
+
+	if (module_fd(m) < 0)
+		return module_elf(m);
+	return elffile_begin(module_fd(m), &elf) ? NULL : elf;
+}
+
+static void close_walk(struct module *m, Elf *elf)
+{
+	if (module_fd(m) >= 0)
+		elf_end(elf);
+}
+
 /* Compares up to the version: "read@GLIBC_2.2.5" is "read". */
 static bool same_symbol(const char *a, const char *b)
 {
@@ -128,7 +148,7 @@ static int slots_in(Elf *elf, Elf_Scn *scn, const GElf_Shdr *h, const char *symb
 
 int section_got_slots(struct module *m, const char *symbol, struct section_slots *ret)
 {
-	Elf *elf = (Elf *)module_elf(m);
+	Elf *elf = open_walk(m);
 	Elf_Scn *scn = NULL;
 	int r = 0;
 
@@ -138,13 +158,13 @@ int section_got_slots(struct module *m, const char *symbol, struct section_slots
 		if (gelf_getshdr(scn, &h) && h.sh_type == SHT_RELA && (h.sh_flags & SHF_ALLOC))
 			r = slots_in(elf, scn, &h, symbol, ret);
 	}
+	close_walk(m, elf);
 	return r;
 }
 
 /* Looks through the symbol tables of a type for a name; false when no table has it. */
-static bool find_symbol(struct module *m, GElf_Word type, const char *symbol, GElf_Sym *ret)
+static bool find_symbol(Elf *elf, GElf_Word type, const char *symbol, GElf_Sym *ret)
 {
-	Elf *elf = (Elf *)module_elf(m);
 	Elf_Scn *scn = NULL;
 
 	while (elf && (scn = elf_nextscn(elf, scn)) != NULL) {
@@ -166,19 +186,24 @@ static bool find_symbol(struct module *m, GElf_Word type, const char *symbol, GE
 
 bool section_has_dynamic_symbol(struct module *m, const char *symbol)
 {
+	Elf *elf = open_walk(m);
 	GElf_Sym sym;
+	bool found = find_symbol(elf, SHT_DYNSYM, symbol, &sym);
 
-	return find_symbol(m, SHT_DYNSYM, symbol, &sym);
+	close_walk(m, elf);
+	return found;
 }
 
 bool section_find_object(struct module *m, const char *symbol, uint64_t *ret_vaddr)
 {
+	Elf *elf = open_walk(m);
 	GElf_Sym sym;
+	bool found = find_symbol(elf, SHT_DYNSYM, symbol, &sym) && sym.st_shndx != SHN_UNDEF;
 
-	if (!find_symbol(m, SHT_DYNSYM, symbol, &sym) || sym.st_shndx == SHN_UNDEF)
-		if (!find_symbol(m, SHT_SYMTAB, symbol, &sym) || sym.st_shndx == SHN_UNDEF)
-			return false;
-	if (GELF_ST_TYPE(sym.st_info) == STT_TLS)
+	if (!found)
+		found = find_symbol(elf, SHT_SYMTAB, symbol, &sym) && sym.st_shndx != SHN_UNDEF;
+	close_walk(m, elf);
+	if (!found || GELF_ST_TYPE(sym.st_info) == STT_TLS)
 		return false;
 	*ret_vaddr = sym.st_value;
 	return true;

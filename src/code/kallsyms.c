@@ -2,6 +2,9 @@
 /*
  * kallsyms.c: see kallsyms.h. Only text symbols (t, T, w, W) in the kernel's half are kept: 8 bytes of
  * index each (the upper 32 bits of kernel text are all ones on x86-64) and the name.
+ *
+ * When the addresses to be looked up are known, each symbol is offered to the first of them at or above
+ * it, which keeps the nearest. What is nearest to an address is then its own or one of those before it.
  */
 #include "code/kallsyms.h"
 
@@ -28,11 +31,25 @@ struct symbol {
 	uint32_t name; /* offset in names */
 };
 
+/* The nearest symbol at or below an address so far. */
+struct nearest_symbol {
+	uint64_t address; /* 0: none */
+	char *name;       /* owned */
+};
+
+struct filter {
+	const uint64_t *pcs; /* borrowed, sorted */
+	size_t n;
+	struct nearest_symbol *best;  /* one for each; owned */
+	struct nearest_symbol lowest; /* of all symbols */
+};
+
 struct kallsyms {
 	VEC(struct symbol) symbols;
 	VEC(char) names;
 	bool seen_address; /* any that is not zero */
 	bool sorted;
+	struct filter *filter; /* borrowed while reading; NULL: all symbols are kept */
 };
 
 DEFINE_CLEANUP(struct kallsyms *, kallsyms_free)
@@ -63,6 +80,63 @@ static int add_symbol(struct kallsyms *k, uint64_t address, const char *name, si
 	return 0;
 }
 
+static int keep(struct nearest_symbol *s, uint64_t address, const char *name, size_t n)
+{
+	char *copy = strndup(name, n);
+
+	if (!copy)
+		return -ENOMEM;
+	free(s->name);
+	s->name = copy;
+	s->address = address;
+	return 0;
+}
+
+/* Of several names of one address the first is kept. */
+static int offer_symbol(struct filter *f, uint64_t address, const char *name, size_t n)
+{
+	size_t lo = 0, hi = f->n;
+	int r = 0;
+
+	if (!f->lowest.address || address < f->lowest.address)
+		r = keep(&f->lowest, address, name, n);
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (f->pcs[mid] < address)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (!r && lo < f->n && address > f->best[lo].address)
+		r = keep(&f->best[lo], address, name, n);
+	return r;
+}
+
+static int add_nearest(struct kallsyms *k, struct filter *f)
+{
+	const struct nearest_symbol *last = &f->lowest;
+	int r = 0;
+
+	if (last->name)
+		r = add_symbol(k, last->address, last->name, strlen(last->name));
+	for (size_t i = 0; i < f->n && !r; i++) {
+		if (f->best[i].address <= last->address)
+			continue;
+		last = &f->best[i];
+		r = add_symbol(k, last->address, last->name, strlen(last->name));
+	}
+	return r;
+}
+
+static void filter_deinit(struct filter *f)
+{
+	for (size_t i = 0; f->best && i < f->n; i++)
+		free(f->best[i].name);
+	free(f->best);
+	free(f->lowest.name);
+}
+
 /* "ffffffff81000000 T _stext" or, for a module's, "... t name\t[module]"; line is NUL-terminated. */
 static int add_line(struct kallsyms *k, const char *line)
 {
@@ -82,7 +156,8 @@ static int add_line(struct kallsyms *k, const char *line)
 	/* "__pfx_": the padding before each function; half of the file. */
 	if (n == 0 || strncmp(end + 3, "__pfx_", 6) == 0)
 		return 0;
-	return add_symbol(k, address, end + 3, n);
+	return k->filter ? offer_symbol(k->filter, address, end + 3, n)
+			 : add_symbol(k, address, end + 3, n);
 }
 
 /* Takes the whole lines of text; *ret_used is where the last of them ends. */
@@ -195,7 +270,7 @@ static int read_pieces(struct kallsyms *k, int fd)
 	}
 }
 
-int read_kallsyms(const char *path, struct kallsyms **ret)
+static int read_filtered(const char *path, struct filter *filter, struct kallsyms **ret)
 {
 	CLEANUP(kallsyms_freep) struct kallsyms *k = NULL;
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -204,14 +279,32 @@ int read_kallsyms(const char *path, struct kallsyms **ret)
 	if (fd < 0)
 		return -errno;
 	r = kallsyms_new(&k);
-	if (!r)
-		r = read_pieces(k, fd);
+	if (r)
+		return r;
+	k->filter = filter;
+	r = read_pieces(k, fd);
+	k->filter = NULL;
+	if (!r && filter)
+		r = add_nearest(k, filter);
 	if (!r)
 		r = finish(k);
 	if (r)
 		return r;
 	*ret = TAKE_PTR(k);
 	return 0;
+}
+
+int read_kallsyms(const char *path, struct kallsyms **ret)
+{
+	return read_filtered(path, NULL, ret);
+}
+
+int read_kallsyms_of(const char *path, const uint64_t *pcs, size_t n, struct kallsyms **ret)
+{
+	CLEANUP(filter_deinit) struct filter f = {.pcs = pcs, .n = n};
+
+	f.best = calloc(n + 1, sizeof(*f.best));
+	return f.best ? read_filtered(path, &f, ret) : -ENOMEM;
 }
 
 const char *kallsyms_find(const struct kallsyms *k, uint64_t pc, uint64_t *ret_off)

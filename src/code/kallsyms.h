@@ -16,6 +16,11 @@ struct kallsyms;
 int parse_kallsyms(const char *text, size_t bytes, struct kallsyms **ret);
 /* From a file with that text, in pieces: the whole is never in memory. */
 int read_kallsyms(const char *path, struct kallsyms **ret);
+/*
+ * The same, but only what kallsyms_find needs for these addresses, which are sorted: a few KiB
+ * instead of some MiB. For any other address its answer is wrong.
+ */
+int read_kallsyms_of(const char *path, const uint64_t *pcs, size_t n, struct kallsyms **ret);
 struct kallsyms *kallsyms_free(struct kallsyms *k);
 
 /*

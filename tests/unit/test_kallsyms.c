@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/cleanup.h"
 #include "code/kallsyms.h"
 #include "tests/unit/unit.h"
 
@@ -61,9 +64,51 @@ static void test_file(void **state)
 	kallsyms_free(k);
 }
 
+/* The names are those of the whole table, whatever order the file has. */
+static void test_only_wanted(void **state)
+{
+	static const uint64_t pcs[] = {0x1000,
+				       0xffffffff80ffffff,
+				       0xffffffff81000000,
+				       0xffffffff8100017f,
+				       0xffffffff81000180,
+				       0xffffffff810001f8,
+				       0xffffffff81000240,
+				       0xffffffff81000250,
+				       0xffffffff90000000,
+				       0xffffffffa0000010};
+	struct kallsyms *all = NULL, *k = NULL;
+	char path[] = "/tmp/spanprof-kallsyms-XXXXXX";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, sample, strlen(sample)), strlen(sample));
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(parse_kallsyms(sample, strlen(sample), &all), 0);
+	assert_int_equal(read_kallsyms_of(path, pcs, ARRAY_SIZE(pcs), &k), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(pcs); i++) {
+		uint64_t off = 0, want_off = 0;
+		const char *want = kallsyms_find(all, pcs[i], &want_off);
+		const char *name = kallsyms_find(k, pcs[i], &off);
+
+		assert_int_equal(!name, !want);
+		if (want)
+			assert_string_equal(name, want);
+		assert_int_equal(off, want_off);
+	}
+	assert_true(kallsyms_count(k) < kallsyms_count(all));
+	kallsyms_free(all);
+	k = kallsyms_free(k);
+	assert_int_equal(read_kallsyms_of(path, NULL, 0, &k), 0);
+	assert_int_equal(kallsyms_count(k), 1);
+	kallsyms_free(k);
+	assert_int_equal(unlink(path), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_only_wanted),
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_hidden),
 		cmocka_unit_test(test_file),

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c: the command table. */
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "app/command.h"
 #include "base/cleanup.h"
+
+enum { MMAP_BYTES = 128 * 1024 };
 
 static const struct command commands[] = {
 	{"run", "profile the slow calls of running processes and print where their time went",
@@ -37,6 +40,8 @@ int main(int argc, char **argv)
 {
 	static char help_option[] = "--help";
 
+	/* A fixed limit: what is large goes back to the system when it is freed, at any time. */
+	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 	if (argc < 2) {
 		print_help(stderr);
 		return EXIT_USAGE;

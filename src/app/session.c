@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -106,6 +107,7 @@ static int new_engine(struct session *s, bool recording)
 						.lines = !o->no_lines,
 					},
 				.no_symbols = recording,
+				.late_symbols = !recording,
 				.on_space = on_space,
 				.ctx = s,
 			},
@@ -581,16 +583,10 @@ static void tell_nameless(const struct session *s, const struct profile *p)
 	}
 }
 
-int session_run(struct session *s)
+static int read_latencies(struct session *s, struct profile *p)
 {
-	struct profile *p = session_profile(s);
-	int r = loop(s);
+	int r = 0;
 
-	if (r)
-		return r;
-	s->end_ns = clock_mono_ns();
-	r = engine_finish(s->engine, s->end_ns);
-	p->duration_ns = s->end_ns - p->start_mono_ns;
 	for (uint32_t i = 0; i < s->n_endpoints && !r; i++) {
 		struct profile_endpoint *ep = &p->endpoints.at[i + 1];
 
@@ -599,12 +595,38 @@ int session_run(struct session *s)
 				&ep->name);
 		r = r ? r : engine_latency(s->engine, i, &ep->latency);
 	}
+	return r;
+}
+
+/* What the kernel and the target know, before the probes are taken off. */
+static int finish(struct session *s, struct profile *p)
+{
+	int r = engine_finish(s->engine, s->end_ns);
+
+	p->duration_ns = s->end_ns - p->start_mono_ns;
 	if (!r)
-		mark_absent(s, p);
-	if (!r)
-		tell_nameless(s, p);
-	if (!r)
-		r = engine_counters(s->engine, &p->counters);
+		r = read_latencies(s, p);
+	if (r)
+		return r;
+	mark_absent(s, p);
+	tell_nameless(s, p);
+	return engine_counters(s->engine, &p->counters);
+}
+
+int session_run(struct session *s)
+{
+	struct profile *p = session_profile(s);
+	int r = loop(s);
+
+	if (r)
+		return r;
+	s->end_ns = clock_mono_ns();
+	r = finish(s, p);
+	/* Debug information is large: by then nothing else is in memory, and nothing on the target. */
+	engine_stop(s->engine);
+	malloc_trim(0);
+	if (!r && !s->writer)
+		r = pipeline_symbolize(engine_pipeline(s->engine));
 	if (r)
 		return fail("cannot finish the run", r, NULL);
 	if (s->writer)

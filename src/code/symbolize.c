@@ -43,7 +43,8 @@ struct known_module {
 	struct module *module; /* a reference */
 	uint32_t idx;          /* in the profile */
 	uint64_t used;
-	bool open;
+	bool open;               /* the debug file was looked for */
+	bool ready;              /* the rest, too */
 	struct debugfile *debug; /* owned */
 	struct symtab *symtab;   /* owned */
 	struct srcline *lines;   /* owned; NULL: no DWARF, or not wanted */
@@ -126,7 +127,7 @@ static void close_module(struct symbolizer *s, struct known_module *k)
 	k->lines = srcline_free(k->lines);
 	k->symtab = symtab_free(k->symtab);
 	k->debug = debugfile_close(k->debug);
-	k->open = false;
+	k->open = k->ready = false;
 	s->n_open--;
 }
 
@@ -238,8 +239,8 @@ static void close_oldest(struct symbolizer *s)
 		close_module(s, oldest);
 }
 
-/* Opens symbols and DWARF; that a module has none is no error. */
-static int open_module(struct symbolizer *s, struct known_module *k)
+/* Looks for the debug file; that a module has none is no error. */
+static int open_debug(struct symbolizer *s, struct known_module *k)
 {
 	int r;
 
@@ -251,13 +252,42 @@ static int open_module(struct symbolizer *s, struct known_module *k)
 	k->open = true;
 	s->n_open++;
 	r = debugfile_open(s->search, k->module, &k->debug);
-	if (r != -ENOMEM)
-		r = symtab_new(&k->symtab, k->module, k->debug);
+	if (r == -ENOMEM)
+		close_module(s, k);
+	return r == -ENOMEM ? r : 0;
+}
+
+/* Opens symbols and DWARF; that a module has none is no error, either. */
+static int open_module(struct symbolizer *s, struct known_module *k)
+{
+	int r = open_debug(s, k);
+
+	if (r || k->ready)
+		return r;
+	k->ready = true;
+	r = symtab_new(&k->symtab, k->module, k->debug);
 	if (!r && s->want_lines)
 		r = srcline_new(&k->lines, k->module, k->debug, s->search);
 	if (r == -ENOMEM)
 		close_module(s, k);
 	return r == -ENOMEM ? r : 0;
+}
+
+int symbolizer_note_module(struct symbolizer *s, struct module *m, uint64_t vaddr,
+			   uint64_t runtime_pc)
+{
+	struct known_module *k;
+	int r = get_module(s, m, vaddr, runtime_pc, &k);
+
+	return r ? r : open_debug(s, k);
+}
+
+void symbolizer_close_module(struct symbolizer *s, const struct module *m)
+{
+	uint64_t *at = hash_get(&s->module_of_id, module_id(m));
+
+	if (at)
+		close_module(s, s->modules.at[*at]);
 }
 
 /* What is known of one source-level frame, before its texts are interned. */
@@ -565,7 +595,9 @@ int symbolize_anonymous(struct symbolizer *s, pid_t pid, uint64_t pc, bool retur
 		 : add_named(s, &l, "[unknown]", "[unknown]", PROFILE_FRAME_UNKNOWN, ret_location);
 }
 
-int symbolize_kernel(struct symbolizer *s, uint64_t pc, uint32_t *ret_location)
+/* k NULL: no names. */
+static int add_kernel(struct symbolizer *s, const struct kallsyms *k, uint64_t pc,
+		      uint32_t *ret_location)
 {
 	struct profile_location l = {0};
 	const char *name = NULL;
@@ -576,12 +608,9 @@ int symbolize_kernel(struct symbolizer *s, uint64_t pc, uint32_t *ret_location)
 		r = add_plain_module(s, "[kernel]", &s->kernel_idx);
 	if (r)
 		return r;
-	if (!s->kallsyms_read && read_kallsyms("/proc/kallsyms", &s->kallsyms) == -ENOMEM)
-		return -ENOMEM;
-	s->kallsyms_read = true;
 	l.module = s->kernel_idx;
-	if (s->kallsyms)
-		name = kallsyms_find(s->kallsyms, pc, &l.module_off);
+	if (k)
+		name = kallsyms_find(k, pc, &l.module_off);
 	/* Offset 0 is the kernel's first function; what has no name goes where no function is. */
 	if (!name) {
 		l.module_off = UINT64_MAX;
@@ -592,4 +621,26 @@ int symbolize_kernel(struct symbolizer *s, uint64_t pc, uint32_t *ret_location)
 		return 0;
 	name = name ? name : "[kernel]";
 	return add_named(s, &l, name, name, flags, ret_location);
+}
+
+int symbolize_kernel(struct symbolizer *s, uint64_t pc, uint32_t *ret_location)
+{
+	if (!s->kallsyms_read && read_kallsyms("/proc/kallsyms", &s->kallsyms) == -ENOMEM)
+		return -ENOMEM;
+	s->kallsyms_read = true;
+	return add_kernel(s, s->kallsyms, pc, ret_location);
+}
+
+int symbolize_kernel_all(struct symbolizer *s, const uint64_t *pcs, size_t n,
+			 uint32_t *ret_locations)
+{
+	struct kallsyms *k = NULL;
+	int r = 0;
+
+	if (n && read_kallsyms_of("/proc/kallsyms", pcs, n, &k) == -ENOMEM)
+		return -ENOMEM;
+	for (size_t i = 0; i < n && !r; i++)
+		r = add_kernel(s, k, pcs[i], &ret_locations[i]);
+	kallsyms_free(k);
+	return r;
 }

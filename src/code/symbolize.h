@@ -45,10 +45,21 @@ int symbolizer_use_process(struct symbolizer *s, pid_t pid);
  */
 int symbolize_module(struct symbolizer *s, struct module *m, uint64_t vaddr, bool return_address,
 		     uint32_t location_flags, uint64_t runtime_pc, uint32_t *ret_location);
+/*
+ * For look-ups that come later, perhaps when the process is gone: finds the module's debug file now,
+ * and holds it open. The arguments are those of the first look-up.
+ */
+int symbolizer_note_module(struct symbolizer *s, struct module *m, uint64_t vaddr,
+			   uint64_t runtime_pc);
+/* All look-ups in this module are done: what they hold in memory goes. It is opened again if needed. */
+void symbolizer_close_module(struct symbolizer *s, const struct module *m);
 /* A PC in no module: JIT perf map of the process (NSpid, its root; module "[jit:PID]"), else "[unknown]". */
 int symbolize_anonymous(struct symbolizer *s, pid_t pid, uint64_t pc, bool return_address,
 			uint32_t location_flags, uint32_t *ret_location);
 /* A kernel address; "[kernel]" when kallsyms cannot be read. One location for each kernel function. */
 int symbolize_kernel(struct symbolizer *s, uint64_t pc, uint32_t *ret_location);
+/* Several of them, sorted, with what little memory that needs. ret_locations has room for n. */
+int symbolize_kernel_all(struct symbolizer *s, const uint64_t *pcs, size_t n,
+			 uint32_t *ret_locations);
 
 #endif

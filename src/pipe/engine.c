@@ -92,14 +92,21 @@ int engine_new(struct engine **ret, const struct engine_options *options, struct
 	return 0;
 }
 
-struct engine *engine_free(struct engine *e)
+void engine_stop(struct engine *e)
 {
-	if (!e)
-		return NULL;
 	if (e->probes)
 		probes_free(e->probes);
 	if (e->kern)
 		kern_free(e->kern);
+	e->probes = NULL;
+	e->kern = NULL;
+}
+
+struct engine *engine_free(struct engine *e)
+{
+	if (!e)
+		return NULL;
+	engine_stop(e);
 	if (e->pipeline)
 		pipeline_free(e->pipeline);
 	vec_free(&e->members);

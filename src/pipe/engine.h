@@ -90,6 +90,11 @@ int engine_dispatch(struct engine *e, uint64_t now_ns);
 
 /* Closes the gates, reads what is left in the ring, closes open spans as unfinished. */
 int engine_finish(struct engine *e, uint64_t now_ns);
+/*
+ * After the last record and counter: takes off all probes and gives back what the kernel holds. Of the
+ * engine only the pipeline can be used then, and of that only the profile and pipeline_symbolize().
+ */
+void engine_stop(struct engine *e);
 
 int engine_latency(struct engine *e, uint32_t ep_id, struct latency *ret);
 /* BPF counters and user-space counters together. */

@@ -377,6 +377,17 @@ static int synthetic_stack(struct pipeline *p, const struct open_span *s, const 
 	return r;
 }
 
+/* Of a stack before symbolization the profile's, or that itself when it is to be symbolized later. */
+static int resolve_stack(struct pipeline *p, uint32_t stack, uint32_t *ret)
+{
+	if (p->options.no_symbols)
+		return 0;
+	*ret = stack;
+	if (p->options.late_symbols)
+		return stacks_note(p->stacks, stack, p->symbolizer, p->profile);
+	return stacks_resolve(p->stacks, stack, p->symbolizer, p->profile, ret);
+}
+
 static int resolve_item_stack(struct pipeline *p, const struct open_span *s, uint32_t stack,
 			      uint32_t *ret)
 {
@@ -384,9 +395,7 @@ static int resolve_item_stack(struct pipeline *p, const struct open_span *s, uin
 
 	if (stack >= ACCOUNT_FIRST)
 		r = synthetic_stack(p, s, synthetic_texts[stack - ACCOUNT_FIRST], &stack);
-	if (r || p->options.no_symbols)
-		return r;
-	return stacks_resolve(p->stacks, stack, p->symbolizer, p->profile, ret);
+	return r ? r : resolve_stack(p, stack, ret);
 }
 
 static int add_sample(struct pipeline *p, const struct open_span *s, uint32_t span_idx,
@@ -428,8 +437,8 @@ static int add_collapsed(struct pipeline *p, const struct open_span *s, uint32_t
 	uint32_t stack = 0;
 	int r = synthetic_stack(p, s, "[not kept: memory limit]", &stack);
 
-	if (!r && !p->options.no_symbols)
-		r = stacks_resolve(p->stacks, stack, p->symbolizer, p->profile, &sample.stack);
+	if (!r)
+		r = resolve_stack(p, stack, &sample.stack);
 	sample.start_ns = s->begin.start_ns;
 	sample.end_ns = s->begin.start_ns;
 	for (int kind = 0; kind < SAMPLE_KIND_MAX && !r; kind++) {
@@ -650,6 +659,18 @@ int pipeline_finish(struct pipeline *p, uint64_t now_ns)
 
 	while (!r && (span_id = assemble_any(p->assemble, 0)))
 		r = end_open(p, span_id, now_ns, WIRE_END_TASK_END);
+	return r;
+}
+
+int pipeline_symbolize(struct pipeline *p)
+{
+	int r = stacks_resolve_noted(p->stacks, p->symbolizer, p->profile);
+
+	for (size_t i = 1; i < p->profile->samples.n && !r; i++) {
+		struct profile_sample *s = &p->profile->samples.at[i];
+
+		r = stacks_resolve(p->stacks, s->stack, p->symbolizer, p->profile, &s->stack);
+	}
 	return r;
 }
 

@@ -27,6 +27,7 @@ struct pipeline_options {
 	size_t max_snapshots;     /* of one span; 0: 262144 */
 	size_t max_profile_bytes; /* samples beyond it are dropped, oldest spans first; 0: 64 MiB */
 	bool no_symbols;          /* unwind only (record) */
+	bool late_symbols;        /* all together, by pipeline_symbolize; not with on_span */
 	bool live;                /* maps of unknown processes are read from /proc */
 	/*
 	 * Called when a span is finished and its samples are in profile->spans[span_idx]. May call
@@ -77,6 +78,11 @@ int pipeline_add_name(struct pipeline *p, const struct stacks_name *name);
 int pipeline_finish_gate(struct pipeline *p, uint32_t ep_id, uint32_t instance_id, uint64_t now_ns);
 /* Closes all open spans as unfinished at now_ns. */
 int pipeline_finish(struct pipeline *p, uint64_t now_ns);
+/*
+ * late_symbols: looks up the symbols of all spans, after the last of them. Until then the stack of a
+ * sample is not one of the profile's. Needs neither the processes nor the endpoints any more.
+ */
+int pipeline_symbolize(struct pipeline *p);
 
 /* Borrowed. */
 struct profile *pipeline_profile(struct pipeline *p);

@@ -17,6 +17,7 @@ enum {
 struct location {
 	struct raw_location raw;
 	uint32_t resolved; /* index into profile.locations; UNRESOLVED */
+	bool noted;
 };
 
 struct stack {
@@ -24,6 +25,7 @@ struct stack {
 	uint32_t n;
 	enum stack_stop stop;
 	uint32_t resolved; /* index into profile.stacks; UNRESOLVED */
+	bool noted;
 };
 
 struct stacks {
@@ -281,6 +283,130 @@ int stacks_resolve(struct stacks *s, uint32_t stack, struct symbolizer *symboliz
 	return 0;
 }
 
+static int note_location(struct stacks *s, struct location *l, struct symbolizer *symbolizer,
+			 struct profile *profile)
+{
+	if (l->noted || l->resolved != UNRESOLVED)
+		return 0;
+	l->noted = true;
+	if (l->raw.kind == RAW_MODULE)
+		return symbolizer_note_module(symbolizer, l->raw.module, l->raw.address, l->raw.pc);
+	return l->raw.kind == RAW_ANONYMOUS ? resolve_location(s, l, symbolizer, profile) : 0;
+}
+
+int stacks_note(struct stacks *s, uint32_t stack, struct symbolizer *symbolizer,
+		struct profile *profile)
+{
+	struct stack *k = &s->stacks.at[stack < s->stacks.n ? stack : 0];
+	int r = 0;
+
+	for (uint32_t i = 0; !k->noted && i < k->n && !r; i++)
+		r = note_location(s, &s->locations.at[s->runs.at[k->first + i]], symbolizer,
+				  profile);
+	k->noted = !r;
+	return r;
+}
+
+/* Indexes into locations, in the order in which they are looked up. */
+struct work {
+	VEC(uint32_t) at;
+};
+
+static void work_deinit(struct work *w)
+{
+	vec_free(&w->at);
+}
+
+/* Those of one kind that have no symbols yet. */
+static int list_work(const struct stacks *s, enum raw_kind kind, bool noted_only, struct work *w)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; i < s->locations.n && !r; i++) {
+		const struct location *l = &s->locations.at[i];
+
+		if (l->raw.kind == kind && l->resolved == UNRESOLVED && (l->noted || !noted_only))
+			r = vec_push(&w->at, i);
+	}
+	return r;
+}
+
+static int compare_places(const void *a, const void *b, void *ctx)
+{
+	const struct stacks *s = ctx;
+	const struct raw_location *x = &s->locations.at[*(const uint32_t *)a].raw;
+	const struct raw_location *y = &s->locations.at[*(const uint32_t *)b].raw;
+	uint32_t x_id = x->module ? module_id(x->module) : 0;
+	uint32_t y_id = y->module ? module_id(y->module) : 0;
+
+	if (x_id != y_id)
+		return x_id < y_id ? -1 : 1;
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+static void sort_work(struct stacks *s, struct work *w)
+{
+	if (w->at.n > 1)
+		qsort_r(w->at.at, w->at.n, sizeof(w->at.at[0]), compare_places, s);
+}
+
+/* Names of this system's kernel functions, in one pass over its symbols. */
+static int resolve_kernel(struct stacks *s, bool noted_only, struct symbolizer *symbolizer,
+			  struct profile *profile)
+{
+	CLEANUP(work_deinit) struct work w = {};
+	AUTO_FREE uint64_t *pcs = NULL;
+	AUTO_FREE uint32_t *found = NULL;
+	int r = s->live ? list_work(s, RAW_KERNEL, noted_only, &w) : 0;
+
+	if (r || !w.at.n)
+		return r;
+	sort_work(s, &w);
+	pcs = calloc(w.at.n, sizeof(*pcs));
+	found = calloc(w.at.n, sizeof(*found));
+	if (!pcs || !found)
+		return -ENOMEM;
+	for (size_t i = 0; i < w.at.n; i++)
+		pcs[i] = s->locations.at[w.at.at[i]].raw.address;
+	r = symbolize_kernel_all(symbolizer, pcs, w.at.n, found);
+	for (size_t i = 0; i < w.at.n && !r; i++)
+		s->locations.at[w.at.at[i]].resolved = found[i];
+	return r;
+}
+
+static int resolve_modules(struct stacks *s, struct symbolizer *symbolizer, struct profile *profile)
+{
+	CLEANUP(work_deinit) struct work w = {};
+	const struct module *last = NULL;
+	int r = list_work(s, RAW_MODULE, true, &w);
+
+	sort_work(s, &w);
+	for (size_t i = 0; i < w.at.n && !r; i++) {
+		struct location *l = &s->locations.at[w.at.at[i]];
+
+		if (last && last != l->raw.module)
+			symbolizer_close_module(symbolizer, last);
+		last = l->raw.module;
+		r = resolve_location(s, l, symbolizer, profile);
+	}
+	if (last)
+		symbolizer_close_module(symbolizer, last);
+	return r;
+}
+
+int stacks_resolve_noted(struct stacks *s, struct symbolizer *symbolizer, struct profile *profile)
+{
+	uint32_t stack;
+	int r = resolve_kernel(s, true, symbolizer, profile);
+
+	if (!r)
+		r = resolve_modules(s, symbolizer, profile);
+	for (uint32_t i = 0; i < s->stacks.n && !r; i++)
+		if (s->stacks.at[i].noted)
+			r = stacks_resolve(s, i, symbolizer, profile, &stack);
+	return r;
+}
+
 static int hand_out_name(const struct profile *profile, const struct location *l,
 			 int (*fn)(void *ctx, const struct stacks_name *name), void *ctx)
 {
@@ -305,7 +431,7 @@ static int hand_out_name(const struct profile *profile, const struct location *l
 int stacks_each_name(struct stacks *s, struct symbolizer *symbolizer, struct profile *profile,
 		     int (*fn)(void *ctx, const struct stacks_name *name), void *ctx)
 {
-	int r = 0;
+	int r = resolve_kernel(s, false, symbolizer, profile);
 
 	for (size_t i = 0; i < s->locations.n && !r; i++) {
 		struct location *l = &s->locations.at[i];

@@ -69,4 +69,13 @@ enum stack_stop stacks_stop(const struct stacks *s, uint32_t stack);
 int stacks_resolve(struct stacks *s, uint32_t stack, struct symbolizer *symbolizer,
 		   struct profile *profile, uint32_t *ret_profile_stack);
 
+/*
+ * For a stack that is resolved later: looks up at once what needs the process (JIT names, debug files
+ * in its mount namespace). stacks_resolve_noted then looks up the rest of all those stacks, one module
+ * after another, so that the symbols of one at a time are in memory.
+ */
+int stacks_note(struct stacks *s, uint32_t stack, struct symbolizer *symbolizer,
+		struct profile *profile);
+int stacks_resolve_noted(struct stacks *s, struct symbolizer *symbolizer, struct profile *profile);
+
 #endif

@@ -295,6 +295,21 @@ static void test_kernel(void **state)
 	end(&f);
 }
 
+static void test_kernel_together(void **state)
+{
+	uint64_t pcs[] = {0x1000, 0x2000};
+	struct fixture f;
+	uint32_t found[2] = {}, a = 0;
+
+	begin(&f, "debug", false);
+	assert_int_equal(symbolize_kernel_all(f.s, pcs, 2, found), 0);
+	assert_int_equal(symbolize_kernel(f.s, 0x1000, &a), 0);
+	assert_int_equal(found[0], a);
+	assert_int_equal(found[1], a);
+	assert_int_equal(symbolize_kernel_all(f.s, pcs, 0, found), 0);
+	end(&f);
+}
+
 static uint32_t look_anonymous(struct fixture *f, pid_t pid, uint64_t pc)
 {
 	uint32_t l = 0;
@@ -421,6 +436,15 @@ static void test_debug_file_in_container(void **state)
 		assert_int_equal(symbolizer_use_process(f.s, pid), 0);
 		l = look(&f, m, hidden.vaddr, false);
 		assert_string_equal(text(&f, frame(&f, l, 0)->function), "hidden");
+		/* What was noted is held, whichever process is looked at later. */
+		symbolizer_close_module(f.s, m);
+		assert_int_equal(symbolizer_note_module(f.s, m, hidden.vaddr, 0), 0);
+		assert_int_equal(symbolizer_use_process(f.s, getpid()), 0);
+		l = look(&f, m, hidden.vaddr + 1, false);
+		assert_string_equal(text(&f, frame(&f, l, 0)->function), "hidden");
+		symbolizer_close_module(f.s, m);
+		l = look(&f, m, hidden.vaddr + 2, false);
+		assert_true(frame(&f, l, 0)->flags & PROFILE_FRAME_UNKNOWN);
 		end(&f);
 	} else {
 		stop_container(pid, outer);
@@ -473,6 +497,7 @@ int main(void)
 		cmocka_unit_test(test_plt),
 		cmocka_unit_test(test_vdso),
 		cmocka_unit_test(test_kernel),
+		cmocka_unit_test(test_kernel_together),
 		cmocka_unit_test(test_jit),
 		cmocka_unit_test(test_jit_in_container),
 		cmocka_unit_test(test_debug_file_in_container),

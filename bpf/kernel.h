@@ -52,6 +52,7 @@ struct super_block {
 
 struct inode {
 	unsigned long i_ino;
+	__u32 i_generation;
 	struct super_block *i_sb;
 };
 
@@ -70,6 +71,8 @@ struct uprobes_state {
 
 struct mm_struct {
 	struct file *exe_file;
+	unsigned long env_start;
+	unsigned long env_end;
 	struct uprobes_state uprobes_state;
 };
 

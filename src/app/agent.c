@@ -38,101 +38,6 @@ void agent_log(struct agent *a, enum log_level level, const char *format, ...)
 	log_line(level, "%s", line);
 }
 
-/* ---- instances ---- */
-
-static void on_up(void *ctx, const struct instance *i, bool accepts)
-{
-	struct agent *a = ctx;
-
-	agent_log(a, LOG_LEVEL_INFO,
-		  "event=instance_up service=\"%s\" instance=\"%s\" pid=%u accepts=%s", i->service,
-		  i->name, i->pid, accepts ? "yes" : "no");
-	if (schedule_instance_up(a->schedule, i, accepts, agent_now()))
-		agent_log(a, LOG_LEVEL_ERROR, "event=out_of_memory instance=\"%s\"", i->name);
-	for (size_t k = 0; k < a->links.n; k++) {
-		struct task_source *s = a->links.at[k].source;
-
-		if (s && s->ops->instance_up)
-			s->ops->instance_up(s, i);
-	}
-}
-
-static void on_down(void *ctx, const struct instance *i)
-{
-	struct agent *a = ctx;
-
-	agent_log(a, LOG_LEVEL_INFO, "event=instance_down service=\"%s\" instance=\"%s\"",
-		  i->service, i->name);
-	for (size_t k = 0; k < a->links.n; k++) {
-		struct task_source *s = a->links.at[k].source;
-
-		if (s && s->ops->instance_down)
-			s->ops->instance_down(s, i);
-	}
-	schedule_instance_down(a->schedule, i->id, agent_now());
-	a->is_dirty = true;
-}
-
-static void on_process_up(void *ctx, const struct instance *i, pid_t pid)
-{
-	((struct agent *)ctx)->is_dirty = true;
-}
-
-static void on_process_down(void *ctx, const struct instance *i, pid_t pid)
-{
-	struct agent *a = ctx;
-
-	if (a->profiler)
-		profiler_forget_process(a->profiler, pid);
-	a->is_dirty = true;
-}
-
-static void on_accepts(void *ctx, const struct instance *i, bool accepts)
-{
-	struct agent *a = ctx;
-
-	schedule_instance_accepts(a->schedule, i->id, accepts, agent_now());
-}
-
-/* The engine is at work now: what it tells is handled after it has returned. */
-static void on_engine_event(void *ctx, const struct engine_event *event)
-{
-	struct agent *a = ctx;
-	const struct agent_process_event e = {.kind = event->kind,
-					      .pid = event->pid,
-					      .parent = event->parent,
-					      .instance_id = event->instance_id};
-
-	if (vec_push(&a->process_events, e))
-		a->counts.n_process_events_lost++; /* the next scan finds out */
-}
-
-void agent_handle_processes(struct agent *a)
-{
-	for (size_t i = 0; i < a->process_events.n; i++) {
-		const struct agent_process_event e = a->process_events.at[i];
-
-		switch (e.kind) {
-		case ENGINE_EVENT_FORK:
-			instances_on_fork(a->instances, e.parent, e.pid);
-			if (instances_of_pid(a->instances, e.pid) != e.instance_id)
-				profiler_forget_process(a->profiler, e.pid);
-			break;
-		case ENGINE_EVENT_EXEC:
-		case ENGINE_EVENT_ATTACH:
-			profiler_forget_process(a->profiler, e.pid);
-			instances_on_exec(a->instances, e.pid);
-			break;
-		case ENGINE_EVENT_EXIT:
-			profiler_forget_process(a->profiler, e.pid);
-			instances_on_exit(a->instances, e.pid);
-			break;
-		}
-		a->is_dirty = true;
-	}
-	a->process_events.n = 0;
-}
-
 /* ---- set-up ---- */
 
 int agent_watch(struct agent *a, int fd, uint64_t tag, struct errmsg *e)
@@ -281,21 +186,12 @@ static int new_parts(struct agent *a, struct errmsg *e)
 {
 	const struct schedule_limits limits = {.max_tasks = a->rules->limits.max_tasks,
 					       .max_running = a->rules->limits.max_running};
-	char hostname[128] = "";
-	const struct instances_options io = {.hostname = hostname,
-					     .up = on_up,
-					     .down = on_down,
-					     .process_up = on_process_up,
-					     .process_down = on_process_down,
-					     .accepts = on_accepts,
-					     .ctx = a};
 	int r = schedule_new(&a->schedule, &limits);
 
 	if (r)
 		return errmsg_set(e, r, "out of memory");
-	gethostname(hostname, sizeof(hostname) - 1);
 	a->budget.limit_permille = a->rules->limits.cpu_permille;
-	return instances_new(&a->instances, a->rules, &io, e);
+	return agent_processes_init(a, e);
 }
 
 static int new_profiler(struct agent *a, struct errmsg *e)
@@ -305,11 +201,13 @@ static int new_profiler(struct agent *a, struct errmsg *e)
 						 .budget = &a->budget,
 						 .max_snapshots = a->rules->limits.max_snapshots,
 						 .on_span = agent_on_span,
-						 .on_process = on_engine_event,
+						 .on_process = agent_on_engine_event,
 						 .ctx = a};
 	int r = profiler_new(&a->profiler, &options, e);
 
-	return r ? r : profiler_set_rules(a->profiler, a->rules, e);
+	if (!r)
+		r = profiler_set_rules(a->profiler, a->rules, e);
+	return r ? r : agent_processes_watch(a, e);
 }
 
 /*
@@ -353,6 +251,7 @@ static int set_up(struct agent *a, struct errmsg *e)
 		r = open_backends(a, e);
 	if (!r)
 		r = instances_scan(a->instances) ? errmsg_set(e, -EIO, "cannot read /proc") : 0;
+	a->scanned_ns = clock_mono_ns();
 	if (!r)
 		r = start_links(a, e);
 	return r;
@@ -403,6 +302,7 @@ struct agent *agent_free(struct agent *a)
 	vec_free(&a->links);
 	store_close(a->store);
 	instances_free(a->instances);
+	watch_free(a->watch);
 	schedule_free(a->schedule);
 	watermarks_deinit(&a->watermarks);
 	vec_free(&a->process_events);
@@ -449,6 +349,7 @@ static int take_rules(struct agent *a, struct errmsg *e)
 	a->rules = TAKE_PTR(next);
 	if (instances_reload(a->instances, a->rules))
 		log_error("event=out_of_memory text=\"some instances were not matched anew\"");
+	agent_processes_filter(a);
 	rules_source_set(a->rules_source, a->rules);
 	a->budget.limit_permille = a->rules->limits.cpu_permille;
 	schedule_set_limits(a->schedule, a->rules->limits.max_tasks, a->rules->limits.max_running);

@@ -50,7 +50,7 @@ static uint64_t earliest(uint64_t a, uint64_t b)
 
 static uint64_t next_deadline(struct agent *a)
 {
-	uint64_t at = earliest(a->scan_at, a->second_at);
+	uint64_t at = earliest(agent_scan_at(a), a->second_at);
 
 	at = earliest(at, schedule_deadline(a->schedule, agent_now()));
 	at = earliest(at, profiler_deadline(a->profiler));
@@ -161,12 +161,8 @@ static void each_second(struct agent *a, uint64_t now_ns)
 
 static void do_timers(struct agent *a, uint64_t now_ns)
 {
-	if (now_ns >= a->scan_at) {
-		a->scan_at = now_ns + a->rules->agent.scan_ns;
-		if (instances_scan(a->instances))
-			agent_log(a, LOG_LEVEL_ERROR,
-				  "event=scan_failed text=\"cannot read /proc\"");
-	}
+	if (now_ns >= agent_scan_at(a))
+		agent_scan(a, now_ns);
 	if (now_ns >= a->second_at)
 		each_second(a, now_ns);
 	if (a->notify.watchdog_ns && now_ns >= a->watchdog_at) {
@@ -195,6 +191,8 @@ static int wait_for_events(struct agent *a, struct errmsg *e)
 			read_signals(a);
 		else if (tag == TAG_PROFILER)
 			a->profiler_ready = true;
+		else if (tag == TAG_WATCH)
+			a->watch_ready = true;
 		else if (tag - TAG_LINK < a->links.n)
 			a->links.at[tag - TAG_LINK].is_ready = true;
 	}
@@ -217,6 +215,10 @@ static int turn(struct agent *a, struct errmsg *e)
 			agent_log(a, LOG_LEVEL_ERROR, "event=engine_failed");
 	}
 	agent_handle_processes(a);
+	if (a->watch_ready) {
+		a->watch_ready = false;
+		agent_processes_told(a);
+	}
 	if (a->store)
 		store_tick(a->store, now_ns, agent_now().real_ms);
 	dispatch_links(a, now_ns);

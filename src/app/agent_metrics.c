@@ -154,6 +154,15 @@ static void write_agent(struct agent *a, FILE *f)
 	one(f, "instances_refused_total", "counter",
 	    "Processes left out because of limits.instances.", (double)is.n_refused);
 	one(f, "processes", "gauge", "Processes that match a rule.", (double)is.n_processes);
+	one(f, "process_events_total", "counter",
+	    "Starts, forks and ends of processes that the kernel told of.",
+	    (double)a->counts.n_told);
+	one(f, "process_events_untold_total", "counter",
+	    "Such that it did not tell, because there were too many: /proc was looked at instead.",
+	    (double)watch_n_unsent(a->watch));
+	one(f, "processes_not_followed_total", "counter",
+	    "Matching processes whose forks and ends only a look at /proc finds: there are too many.",
+	    (double)a->counts.n_not_followed);
 	one(f, "attached_processes", "gauge", "Processes with probes in them now.",
 	    (double)ps.n_processes);
 	one(f, "attach_failed_total", "counter", "Processes that could not be attached.",

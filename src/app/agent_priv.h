@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * agent_priv.h: the state of the daemon and what its files offer each other. agent.c: set-up and reload; agent_loop.c: the loop;
+ * agent_processes.c: processes and instances that come and go;
  * agent_tasks.c: tasks in, actions and spans out; agent_query.c, agent_metrics.c: answers.
  */
 #ifndef SPANPROF_APP_AGENT_PRIV_H
@@ -14,6 +15,7 @@
 #include "app/ratelog.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "pipe/watch.h"
 #include "task/budget.h"
 #include "task/control.h"
 #include "task/instances.h"
@@ -64,6 +66,8 @@ struct agent_counts {
 	uint64_t n_reloads_failed;
 	uint64_t n_log_suppressed;
 	uint64_t n_process_events_lost;
+	uint64_t n_not_followed;
+	uint64_t n_told; /* events of the watcher */
 };
 
 struct agent {
@@ -72,6 +76,7 @@ struct agent {
 	struct store *store; /* owned; NULL: none */
 	struct schedule *schedule;
 	struct instances *instances;
+	struct watch *watch;
 	struct profiler *profiler;
 	struct budget budget;
 	struct watermarks watermarks;
@@ -90,10 +95,13 @@ struct agent {
 	int profiler_fd; /* in the epoll set; -1: none */
 	uint64_t profiler_generation;
 	bool profiler_ready;
-	bool is_dirty; /* the profiler must follow */
+	bool watch_ready;
+	bool is_dirty;    /* the profiler must follow */
+	bool has_started; /* a run has: all its processes must be known */
 	bool is_stopping;
 	uint64_t serial; /* of the next span */
-	uint64_t scan_at;
+	uint64_t scanned_ns;
+	uint64_t n_unsent_seen; /* of the watcher's events, at the last scan */
 	uint64_t second_at;
 	uint32_t seconds;
 	uint32_t n_refusals; /* in this second */
@@ -106,14 +114,26 @@ struct agent {
 };
 
 /* What an event of the epoll set is about. */
-enum { TAG_SIGNAL, TAG_PROFILER, TAG_LINK /* + index into links */ };
+enum { TAG_SIGNAL, TAG_PROFILER, TAG_WATCH, TAG_LINK /* + index into links */ };
 
 struct schedule_now agent_now(void);
 
 /* agent.c: 0 or a negative errno with the message, errno kept. */
 int agent_watch(struct agent *a, int fd, uint64_t tag, struct errmsg *e);
 void agent_reload(struct agent *a);
+
+/* agent_processes.c */
+int agent_processes_init(struct agent *a, struct errmsg *e);
+int agent_processes_watch(struct agent *a, struct errmsg *e);
+/* After the rules have changed. */
+void agent_processes_filter(struct agent *a);
+void agent_on_engine_event(void *ctx, const struct engine_event *event);
 void agent_handle_processes(struct agent *a);
+/* The watcher has something to tell. */
+void agent_processes_told(struct agent *a);
+uint64_t agent_scan_at(const struct agent *a);
+void agent_scan(struct agent *a, uint64_t now_ns);
+void agent_catch_up(struct agent *a);
 
 /* One line, rate-limited: "event=NAME key=value ...". */
 void agent_log(struct agent *a, enum log_level level, const char *format, ...)

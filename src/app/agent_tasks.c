@@ -258,7 +258,7 @@ static void do_action(struct agent *a, const struct schedule_action *act)
 	switch (act->kind) {
 	case SCHEDULE_START:
 		instances_hold(a->instances, act->instance_id);
-		a->is_dirty = true;
+		a->is_dirty = a->has_started = true;
 		break;
 	case SCHEDULE_STOP:
 		a->is_dirty = true;
@@ -285,6 +285,10 @@ void agent_carry_out(struct agent *a)
 	do {
 		while (schedule_next(a->schedule, &act))
 			do_action(a, &act);
+		if (a->has_started) {
+			a->has_started = false;
+			agent_catch_up(a);
+		}
 		if (a->is_dirty) {
 			a->is_dirty = false;
 			profiler_sync(a->profiler, clock_mono_ns());

@@ -15,7 +15,7 @@
 
 enum { SLOT_NONE = UINT32_MAX };
 
-#define RING_BYTES (2UL << 20) /* resident twice over for as long as the daemon runs */
+#define RING_BYTES (2UL << 20) /* resident twice over while something is attached */
 
 #define BUSY_INTERVAL_NS 50000000ULL   /* between two looks while something runs */
 #define IDLE_INTERVAL_NS 1000000000ULL /* and while nothing does */
@@ -103,6 +103,7 @@ static int make_engine(struct profiler *p, struct errmsg *e)
 			     .on_span = on_span,
 			     .ctx = p},
 		.ring_bytes = RING_BYTES,
+		.lazy_ring = true,
 		.kernel_stacks = true,
 		.follow_forks = true,
 		.on_event = on_event,
@@ -555,6 +556,14 @@ bool profiler_is_incomplete(const struct profiler *p)
 	for (size_t i = 0; i < p->active.n; i++)
 		if (instances_pids(p->options.instances, p->active.at[i].instance_id, &pids) >
 		    p->active.at[i].pids.n)
+			return true;
+	return false;
+}
+
+bool profiler_is_attached(const struct profiler *p, pid_t pid)
+{
+	for (size_t i = 0; i < p->active.n; i++)
+		if (has_pid(&p->active.at[i], pid))
 			return true;
 	return false;
 }

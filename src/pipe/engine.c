@@ -60,6 +60,7 @@ int engine_new(struct engine **ret, const struct engine_options *options, struct
 	struct pipeline_options pipeline = options->pipeline;
 	struct kern_options kern = {
 		.ring_bytes = options->ring_bytes,
+		.lazy_ring = options->lazy_ring,
 		.max_window = options->max_window,
 		.multi_uprobes = multi_is_needed(),
 		.want_kernel_stacks = options->kernel_stacks,
@@ -221,7 +222,9 @@ static int attach_member(struct engine *e, const struct member *m, struct errmsg
 			       forks, msg);
 	if (r)
 		return r;
-	r = kern_member_set(e->kern, pid, &wire);
+	r = kern_ring_map(e->kern);
+	if (!r)
+		r = kern_member_set(e->kern, pid, &wire);
 	if (r)
 		errmsg_set(msg, r, "cannot follow process %d: %s", pid, strerror(-r));
 	return r;
@@ -563,6 +566,8 @@ int engine_dispatch(struct engine *e, uint64_t now_ns)
 		retry_next(e);
 	}
 	r = kern_poll(e->kern, 0, on_record, e);
+	if (e->options.lazy_ring && !e->members.n && !e->watches.n && !e->gates.n)
+		kern_ring_unmap(e->kern);
 	probes_tidy(e->probes);
 	return r < 0 ? r : 0;
 }

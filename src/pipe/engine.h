@@ -41,6 +41,7 @@ struct engine_options {
 	struct probes_options probes;
 	struct pipeline_options pipeline;
 	size_t ring_bytes; /* 0: default */
+	bool lazy_ring;    /* its memory is only held while there are processes or gates */
 	size_t max_window; /* 0: default */
 	bool kernel_stacks;
 	bool follow_forks;

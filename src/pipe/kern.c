@@ -16,6 +16,7 @@
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -46,8 +47,9 @@ struct gate_count { /* as in bpf/maps.bpf.h */
 
 struct kern {
 	struct kernskel *skel;
-	struct ring_buffer *ring;
-	kern_record_fn fn; /* during kern_poll */
+	struct ring_buffer *ring; /* NULL: not mapped now */
+	int epoll_fd;             /* of the ring, mapped or not */
+	kern_record_fn fn;        /* during kern_poll */
 	void *fn_ctx;
 	size_t n_cpus; /* possible ones */
 	void *percpu;  /* n_cpus of the largest per-CPU value */
@@ -237,10 +239,11 @@ static int kern_setup(struct kern *k, const struct kern_options *o, struct errms
 	if (r)
 		return r;
 	assert(k->skel);
-	k->ring = ring_buffer__new(bpf_map__fd(k->skel->maps.ring), on_record, k, NULL);
-	if (!k->ring)
-		return errmsg_set(e, -errno, "cannot map the ring of the BPF programs: %s",
-				  strerror(errno));
+	k->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	r = k->epoll_fd < 0 ? -errno : o->lazy_ring ? 0 : kern_ring_map(k);
+	if (r)
+		return errmsg_set(e, r, "cannot map the ring of the BPF programs: %s",
+				  strerror(-r));
 	r = attach(k->skel->progs.process_fork, &k->proc[0], e);
 	if (!r)
 		r = attach(k->skel->progs.process_exec, &k->proc[1], e);
@@ -256,7 +259,7 @@ int kern_new(struct kern **ret, const struct kern_options *options, struct errms
 
 	if (!k)
 		return errmsg_set(e, -ENOMEM, "cannot load the BPF programs: out of memory");
-	k->stats_fd = -1;
+	k->stats_fd = k->epoll_fd = -1;
 	r = kern_setup(k, options, e);
 	if (r) {
 		kern_free(k);
@@ -287,6 +290,8 @@ struct kern *kern_free(struct kern *k)
 		bpf_link__destroy(k->proc[i]);
 	ring_buffer__free(k->ring);
 	kernskel__destroy(k->skel);
+	if (k->epoll_fd >= 0)
+		close(k->epoll_fd);
 	if (k->stats_fd >= 0)
 		close(k->stats_fd);
 	free(k->percpu);
@@ -516,6 +521,8 @@ int kern_poll(struct kern *k, int timeout_ms, kern_record_fn fn, void *ctx)
 {
 	int waited, rest;
 
+	if (!k->ring)
+		return 0;
 	k->fn = fn;
 	k->fn_ctx = ctx;
 	waited = ring_buffer__poll(k->ring, timeout_ms);
@@ -529,7 +536,31 @@ int kern_poll(struct kern *k, int timeout_ms, kern_record_fn fn, void *ctx)
 
 int kern_ring_fd(const struct kern *k)
 {
-	return ring_buffer__epoll_fd(k->ring);
+	return k->epoll_fd;
+}
+
+int kern_ring_map(struct kern *k)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (k->ring)
+		return 0;
+	k->ring = ring_buffer__new(bpf_map__fd(k->skel->maps.ring), on_record, k, NULL);
+	if (!k->ring)
+		return -errno;
+	if (epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(k->ring), &ev)) {
+		int r = -errno;
+
+		kern_ring_unmap(k);
+		return r;
+	}
+	return 0;
+}
+
+void kern_ring_unmap(struct kern *k)
+{
+	ring_buffer__free(k->ring); /* closes what the epoll set holds */
+	k->ring = NULL;
 }
 
 static int tick_open(struct kern *k, size_t cpu, uint64_t period_ns)

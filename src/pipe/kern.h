@@ -29,7 +29,8 @@ struct kern;
 
 /* All-zero means defaults. */
 struct kern_options {
-	size_t ring_bytes;    /* rounded up to a power of two of at least one page */
+	size_t ring_bytes; /* rounded up to a power of two of at least one page */
+	bool lazy_ring;    /* mapped only from kern_ring_map on: an idle daemon saves its memory */
 	uint32_t max_window;  /* bytes, rounded up to 64; 0, or too many: KERN_WINDOW_DEFAULT */
 	uint32_t max_members; /* processes followed at a time; default 16384 */
 	bool multi_uprobes;   /* programs for uprobe_multi links: see probe/multi.h */
@@ -92,6 +93,9 @@ int kern_counters(const struct kern *k, struct counters *ret);
 typedef int (*kern_record_fn)(void *ctx, const void *data, size_t bytes);
 int kern_poll(struct kern *k, int timeout_ms, kern_record_fn fn, void *ctx);
 int kern_ring_fd(const struct kern *k);
+/* Maps the ring or, after a last poll, gives its pages back; records wait in it meanwhile. */
+int kern_ring_map(struct kern *k);
+void kern_ring_unmap(struct kern *k);
 
 /* Opens (or changes) the tick on every online CPU; 0 closes it. */
 int kern_sampling(struct kern *k, uint64_t period_ns, struct errmsg *e);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/cleanup.h"
@@ -18,7 +19,7 @@
 
 enum {
 	YOUNG_SCANS = 3, /* a process that does not match yet may still call exec: look again */
-	ROTA = 16,       /* old processes are looked at again on every 16th scan */
+	ROTA = 8,        /* old processes are looked at again on every 8th scan */
 	ANCESTORS_MAX = 16,
 };
 
@@ -464,6 +465,25 @@ void instances_on_exec(struct instances *t, pid_t pid)
 		look_again(t, en);
 	else
 		look_at(t, pid, 0);
+}
+
+bool instances_rule_out(const struct instances *t, pid_t pid, uint64_t ino)
+{
+	const struct entry *en = find_entry(t, pid);
+	struct facts f = {.pid = pid};
+	struct stat st;
+	char path[32];
+	bool out;
+
+	if (en && en->rule)
+		return false;
+	facts_need(t->proc_fd, &f, FACTS_EXE);
+	snprintf(path, sizeof(path), "%d/exe", pid);
+	/* A file of several names may match by another one. */
+	out = f.exe && rules_rule_out_exe(t->rules, f.exe) && !fstatat(t->proc_fd, path, &st, 0) &&
+	      st.st_ino == ino && st.st_nlink == 1;
+	facts_deinit(&f);
+	return out;
 }
 
 void instances_on_exit(struct instances *t, pid_t pid)

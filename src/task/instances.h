@@ -53,6 +53,11 @@ int instances_scan(struct instances *t);
 /* What the kernel told at once. */
 void instances_on_fork(struct instances *t, pid_t parent, pid_t child);
 void instances_on_exec(struct instances *t, pid_t pid);
+/*
+ * Whether no process that runs the same file as this one, which has called exec, can match the rules.
+ * ino: of the file that was called; false when the process runs another one by now.
+ */
+bool instances_rule_out(const struct instances *t, pid_t pid, uint64_t ino);
 void instances_on_exit(struct instances *t, pid_t pid);
 
 /* The same processes under new rules. Instances whose service and name stay are not touched. */

@@ -79,7 +79,7 @@ static bool match_cgroup(const char *want, const struct facts *f)
 
 static bool match_env(const char *want, const struct facts *f)
 {
-	char name[256];
+	char name[RULES_ENV_MAX];
 	const char *equals = strchr(want, '='), *value;
 	size_t n = equals ? (size_t)(equals - want) : strlen(want);
 
@@ -126,6 +126,50 @@ const struct rules_service *rules_match_process(const struct rules *r, int proc_
 			if (matches(&r->services[i].matches[k], proc_fd, f))
 				return &r->services[i];
 	return NULL;
+}
+
+static bool by_exe(const struct rules_match *m)
+{
+	return m->exe && m->exe[0];
+}
+
+bool rules_rule_out_exe(const struct rules *r, const char *exe)
+{
+	for (unsigned int i = 0; i < r->n_services; i++)
+		for (unsigned int k = 0; k < r->services[i].n_matches; k++)
+			if (by_exe(&r->services[i].matches[k]) &&
+			    glob_match(r->services[i].matches[k].exe, exe))
+				return false;
+	return true;
+}
+
+static int add_name(const char *want, char (*names)[RULES_ENV_MAX], int n, size_t max)
+{
+	char name[RULES_ENV_MAX];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(want, "="), want);
+	for (int i = 0; i < n; i++)
+		if (!strcmp(names[i], name))
+			return n;
+	if ((size_t)n == max)
+		return -E2BIG;
+	strcpy(names[n], name);
+	return n + 1;
+}
+
+int rules_env_names(const struct rules *r, char (*ret_names)[RULES_ENV_MAX], size_t max)
+{
+	int n = 0;
+
+	for (unsigned int i = 0; i < r->n_services; i++) {
+		for (unsigned int k = 0; n >= 0 && k < r->services[i].n_matches; k++) {
+			const struct rules_match *m = &r->services[i].matches[k];
+
+			if (!by_exe(m))
+				n = m->n_env ? add_name(m->env[0], ret_names, n, max) : -ENOENT;
+		}
+	}
+	return n;
 }
 
 bool rules_accepts(const struct rules_service *s, const char *instance)

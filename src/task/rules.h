@@ -18,6 +18,8 @@
 #include "task/backend.h"
 #include "task/facts.h"
 
+enum { RULES_ENV_MAX = 256 }; /* bytes of a variable's name in `match` */
+
 enum rules_group {
 	RULES_GROUP_TREE,    /* a process and its matching descendants are one instance */
 	RULES_GROUP_PROCESS, /* every process is one */
@@ -153,6 +155,13 @@ struct rules *rules_free(struct rules *r);
 /* The first service that the process belongs to; NULL. Asks for facts that are not there yet. */
 const struct rules_service *rules_match_process(const struct rules *r, int proc_fd,
 						struct facts *f);
+/* Whether no process that runs this program can belong to a service, whatever else holds of it. */
+bool rules_rule_out_exe(const struct rules *r, const char *exe);
+/*
+ * The variables (names, not values) that a process has when it belongs to a service although its program
+ * is ruled out; their number, at most max. -ENOENT: it may have none of them; -E2BIG: they are more.
+ */
+int rules_env_names(const struct rules *r, char (*ret_names)[RULES_ENV_MAX], size_t max);
 /* Whether this instance of the service accepts tasks. */
 bool rules_accepts(const struct rules_service *s, const char *instance);
 

@@ -422,7 +422,8 @@ static int check_agent(struct check *c, struct rules_agent *a)
 	if (!r)
 		r = check_duration(c, "store_age", a->store_age, 7 * DAY_NS, &age_ns);
 	if (!r)
-		r = check_duration(c, "scan_interval", a->scan_interval, NS_PER_S, &a->scan_ns);
+		r = check_duration(c, "scan_interval", a->scan_interval, 10 * NS_PER_S,
+				   &a->scan_ns);
 	if (r)
 		return r;
 	a->store_age_ms = age_ns / NS_PER_MS;

@@ -83,8 +83,14 @@ class Agent:
         wait_until(lambda: self.ask("top")["attached_processes"] == number, f"{number} processes attached")
 
     def wait_instances(self, number):
-        return wait_until(lambda: len(self.ask("instance.list")["instances"]) == number and
-                          self.ask("instance.list")["instances"], f"{number} instances")
+        found = []
+
+        def are_there():
+            found[:] = self.ask("instance.list")["instances"]
+            return len(found) == number
+
+        wait_until(are_there, f"{number} instances")
+        return found
 
     def spans(self, **members):
         return self.ask("span.list", limit=1000, **members)["spans"]
@@ -129,6 +135,69 @@ def task_for_one_of_two_instances():
         check(agent.events(task) == ["received", "started", "cancelled"], agent.events(task))
         log = agent.ask("task.log", id=task)["log"]
         check({e["instance"] for e in log if e["event"] != "received"} == {f"i-{one.pid}"}, log)
+
+
+NO_SCANS = RULES.replace("scan_interval: 100ms", "scan_interval: 1h")
+
+
+def metric(agent, name):
+    text = agent.ask("metrics")["text"]
+    return float(re.search(rf"^spanprof_{name} (\S+)$", text, re.MULTILINE)[1])
+
+
+@test
+def processes_are_told_by_the_kernel():
+    """Without scans: starts (by file, by environment), forks and ends; a waiting task begins with the process."""
+    rules = NO_SCANS + '- {name: "{env:SPANPROF_TEST_NAME}", match: [{env: [SPANPROF_TEST_NAME]}], group: process}\n'
+    script = "import os, sys\nif os.fork() == 0:\n sys.stdin.read(1)\n os._exit(0)\nprint(os.wait()[0], flush=True)\nsys.stdin.read(1)"
+    with folder() as d, Agent(d, rules) as agent:
+        task = agent.create(duration="60s")
+        with caller(3) as target:
+            agent.wait_attached(1)
+            target.go()
+            agent.wait_spans(3)
+        agent.wait_instances(0)
+        check("lost" in agent.events(task), agent.events(task))
+        env = {**os.environ, "SPANPROF_TEST_NAME": "by-env", "SPANPROF_TEST_NAM": "x" * 300}
+        python = subprocess.Popen(["/usr/bin/python3", "-c", script], env=env, stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, text=True)
+        try:
+            names = {i["service"] for i in agent.wait_instances(2)}
+            check(names == {"by-env"}, names)
+            python.stdin.write("x")
+            python.stdin.flush()
+            child = int(python.stdout.readline())
+            (left,) = agent.wait_instances(1)
+            check(left["pid"] == python.pid != child, left)
+        finally:
+            python.stdin.close()
+            stop(python)
+        agent.wait_instances(0)
+
+
+@test
+def busy_host():
+    """Hundreds of programs that are nobody's business: not told, or limited; ours is found all the same."""
+    true = shutil.which("true")
+
+    def churn():
+        for _ in range(300):
+            subprocess.run([true], check=True)
+
+    filtered = NO_SCANS + "- {name: env, match: [{env: [SPANPROF_TEST_NAME=a*, PATH]}]}\n"
+    with folder() as d, Agent(d, filtered) as agent:
+        subprocess.run([true], check=True)
+        told = metric(agent, "process_events_total")
+        churn()
+        # Other programs may start on this host meanwhile, each new file once.
+        check(metric(agent, "process_events_total") < told + 100, "programs that cannot match were told")
+    with folder() as d, Agent(d, NO_SCANS + "- {name: any, match: [{cmdline: 'spanprof-none*'}]}\n") as agent:
+        churn()
+        check(metric(agent, "process_events_untold_total") > 100, "no limit")
+        check(metric(agent, "process_events_total") < 200, "too many were told")
+        with caller(1) as target:
+            wait_until(lambda: [i["pid"] for i in agent.ask("instance.list")["instances"]] == [target.pid],
+                       "the instance, whatever else is going on")
 
 
 @test

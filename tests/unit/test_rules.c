@@ -230,6 +230,30 @@ static void test_kernel_threads_never_match(void **state)
 	rules_free(r);
 }
 
+static void test_what_can_be_ruled_out(void **state)
+{
+	char names[2][RULES_ENV_MAX];
+	struct rules *r =
+		load(SERVICE "  - env: [\"A=x\", B]\n  - {exe: \"/bin/*\", env: [C]}\n"
+			     "- {name: t, match: [{env: [A]}, {env: [D], user: root}]}\n");
+
+	assert_true(rules_rule_out_exe(r, "/usr/bin/true"));
+	assert_false(rules_rule_out_exe(r, "/bin/true"));
+	assert_false(rules_rule_out_exe(r, "/opt/shopd"));
+	assert_int_equal(rules_env_names(r, names, 2), 2);
+	assert_string_equal(names[0], "A");
+	assert_string_equal(names[1], "D");
+	assert_int_equal(rules_env_names(r, names, 1), -E2BIG);
+	rules_free(r);
+	r = load(SERVICE);
+	assert_int_equal(rules_env_names(r, names, 2), 0);
+	rules_free(r);
+	r = load(SERVICE "  - cmdline: x\n- {name: t, match: [{env: [A]}]}\n");
+	assert_int_equal(rules_env_names(r, names, 2), -ENOENT);
+	assert_true(rules_rule_out_exe(r, "/usr/bin/true"));
+	rules_free(r);
+}
+
 static void test_allow_and_deny(void **state)
 {
 	struct rules *r = load(SERVICE "  allow: [\"web-*\", db]\n  deny: [\"web-9*\"]\n");
@@ -254,6 +278,7 @@ int main(void)
 		cmocka_unit_test(test_id_of_a_task_follows_its_values),
 		cmocka_unit_test(test_matching),
 		cmocka_unit_test(test_kernel_threads_never_match),
+		cmocka_unit_test(test_what_can_be_ruled_out),
 		cmocka_unit_test(test_allow_and_deny),
 	};
 

@@ -91,6 +91,7 @@ struct task_struct {
 	char comm[16];
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	struct bpf_local_storage *bpf_storage;
 };
 
 struct bpf_iter__task {

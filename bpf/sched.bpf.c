@@ -48,9 +48,15 @@ static __always_inline void window_save(struct task_struct *prev, struct thread 
 	}
 }
 
+/* NULL for nearly all threads, for which no helper is called. */
+static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	return task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
+}
+
 static __always_inline void switch_out(struct task_struct *prev, bool is_preempted, __u32 state)
 {
-	struct thread *t = bpf_task_storage_get(&threads, prev, 0, 0);
+	struct thread *t = thread_of(prev);
 	__u64 now, sp;
 
 	if (!t || !t->depth)
@@ -100,7 +106,7 @@ static __always_inline bool wall_split(struct thread *t, __u64 now)
 
 static __always_inline void switch_in(struct task_struct *next)
 {
-	struct thread *t = bpf_task_storage_get(&threads, next, 0, 0);
+	struct thread *t = thread_of(next);
 	struct shot_source from = {};
 	struct shot shot = {};
 	struct wire_wall before;
@@ -168,7 +174,7 @@ static __always_inline bool in_interrupt(struct thread *t)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
-	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
+	struct thread *t = thread_of(task);
 	__u64 waker;
 
 	if (!t || !t->depth)

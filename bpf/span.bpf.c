@@ -203,6 +203,48 @@ static __always_inline __u32 slot_for(struct thread *t)
 	return slot;
 }
 
+/* An argument's register; false: none of the first four. All are read: the verifier wants fixed offsets. */
+static __always_inline bool argument(const struct pt_regs *ctx, __u32 reg, __u64 *ret)
+{
+	__u64 di = ctx->di, si = ctx->si, dx = ctx->dx, cx = ctx->cx;
+
+	opaque(di);
+	opaque(si);
+	opaque(dx);
+	opaque(cx);
+	*ret = reg == WIRE_REG_RDI ? di : reg == WIRE_REG_RSI ? si : reg == WIRE_REG_RDX ? dx : cx;
+	return reg == WIRE_REG_RDI || reg == WIRE_REG_RSI || reg == WIRE_REG_RDX ||
+	       reg == WIRE_REG_RCX;
+}
+
+enum verdict {
+	VERDICT_RUN,  /* the operations must be run */
+	VERDICT_DROP, /* a condition does not hold */
+	VERDICT_KEEP, /* all conditions hold, and there is nothing else in the operations */
+};
+
+/*
+ * Looks at a first condition of the form "argument == number", which leaves out most calls of a
+ * function that is called for everything, without the machine.
+ */
+static __always_inline int verdict(const struct pt_regs *ctx, const struct wire_op *ops, __u32 n)
+{
+	__u32 last = 1;
+	__u64 v;
+
+	if (ops[0].code != WIRE_OP_REG || !argument(ctx, ops[0].arg, &v))
+		return VERDICT_RUN;
+	if (ops[1].code == WIRE_OP_AND_IMM) {
+		v &= ops[1].imm;
+		last = 2;
+	}
+	if (ops[last].code != WIRE_OP_IF_EQ && ops[last].code != WIRE_OP_IF_NE)
+		return VERDICT_RUN;
+	if ((v == (__u64)ops[last].imm) != (ops[last].code == WIRE_OP_IF_EQ))
+		return VERDICT_DROP;
+	return n == last + 1 ? VERDICT_KEEP : VERDICT_RUN;
+}
+
 static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -219,6 +261,10 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 	l = bpf_map_lookup_elem(&latency, &call.ep_id);
 	if (!ep || !l)
 		return 0;
+	if (!t->depth && verdict(ctx, ep->entry_ops, ep->n_entry_ops) == VERDICT_DROP) {
+		count(WIRE_C_CONDITION_SKIP);
+		return 0;
+	}
 	call.entry_ip = ctx->ip - WIRE_COOKIE_OFF(cookie);
 	bpf_probe_read_user(&call.ret_addr, sizeof(call.ret_addr), (void *)call.sp);
 	if (t->depth)
@@ -337,6 +383,7 @@ int span_end(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 ep_id = WIRE_COOKIE_EP(cookie), slot = WIRE_SPANS_MAX;
 	struct wire_endpoint *ep;
+	int what;
 
 	if (!t || !t->depth)
 		return 0;
@@ -353,7 +400,11 @@ int span_end(struct pt_regs *ctx)
 	opaque(slot);
 	if (slot >= WIRE_SPANS_MAX)
 		return 0;
-	if (ep->flags & WIRE_EP_F_END_OPS) {
+	what = ep->flags & WIRE_EP_F_END_OPS ? verdict(ctx, ep->leave_ops, ep->n_leave_ops)
+					     : VERDICT_RUN;
+	if (what == VERDICT_DROP)
+		return 0;
+	if (what == VERDICT_RUN && (ep->flags & WIRE_EP_F_END_OPS)) {
 		machine_load(t, ctx, ctx->sp + WIRE_COOKIE_SP(cookie),
 			     ctx->ip - WIRE_COOKIE_OFF(cookie));
 		if (!ops_run_leave(t, ep, WIRE_NAMED_MAX))

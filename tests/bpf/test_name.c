@@ -254,6 +254,15 @@ static void conditions(void **state)
 {
 	CONDITION(5L, true, OP(REG, WIRE_REG_RDI, 0), OP(IF_EQ, 0, 5));
 	CONDITION(5L, false, OP(REG, WIRE_REG_RDI, 0), OP(IF_NE, 0, 5));
+	CONDITION(6L, false, OP(REG, WIRE_REG_RDI, 0), OP(IF_EQ, 0, 5));
+	CONDITION(6L, true, OP(REG, WIRE_REG_RDI, 0), OP(IF_NE, 0, 5));
+	CONDITION(0x105L, true, OP(REG, WIRE_REG_RDI, 0), OP(AND_IMM, 0, 0xff), OP(IF_EQ, 0, 5));
+	CONDITION(0x106L, false, OP(REG, WIRE_REG_RDI, 0), OP(AND_IMM, 0, 0xff), OP(IF_EQ, 0, 5));
+	CONDITION(0x105L, false, OP(REG, WIRE_REG_RDI, 0), OP(AND_IMM, 0, 0xff), OP(IF_NE, 0, 5));
+	CONDITION(5L, false, OP(REG, WIRE_REG_RDI, 0), OP(IF_EQ, 0, 5), OP(REG, WIRE_REG_RDI, 0),
+		  OP(IF_NE, 0, 5));
+	CONDITION(5L, true, OP(REG, WIRE_REG_RDI, 0), OP(IF_EQ, 0, 5), OP(REG, WIRE_REG_RDI, 0),
+		  OP(IF_LT, 0, 6));
 	CONDITION(-5L, true, OP(REG, WIRE_REG_RDI, 0), OP(IF_LT, 0, 0));
 	CONDITION(-5L, false, OP(REG, WIRE_REG_RDI, 0), OP(IF_GE, 0, 0));
 	CONDITION("GET /x", true, OP(REG, WIRE_REG_RDI, 0), OP(IF_PREFIX, 0, 5));

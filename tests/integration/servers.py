@@ -120,12 +120,13 @@ class Postgres(Server):
 class Redis(Server):
     def prepare(self):
         need_program("redis-server", "redis-cli", "redis-benchmark")
-        self.binary = os.path.realpath(shutil.which("redis-server"))
+        self.program = "redis-server"
+        self.binary = os.path.realpath(shutil.which(self.program))
         self.socket = self.dir / "redis.sock"
         self.version = re.search(r"v=(\d+\.\d+)", run(["redis-server", "--version"]))[1]
 
     def command(self):
-        return ["redis-server", "--port", 0, "--unixsocket", self.socket, "--save", "", "--appendonly",
+        return [self.program, "--port", 0, "--unixsocket", self.socket, "--save", "", "--appendonly",
                 "no", "--dir", self.dir, "--enable-debug-command", "yes"]
 
     def answers(self):

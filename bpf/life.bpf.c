@@ -9,6 +9,7 @@
 
 #include "common.bpf.h"
 #include "maps.bpf.h"
+#include "snapshot.bpf.h"
 #include "wire.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -548,5 +549,49 @@ __noinline int spans_lost(struct thread *t, __u32 mask)
 		__sync_fetch_and_add(&t->spans[i].n_due, 1);
 		__sync_fetch_and_add(&t->spans[i].n_lost, 1);
 	}
+	return 0;
+}
+
+static __always_inline void shot_count(__u32 flags)
+{
+	if (flags & WIRE_SNAP_F_FAULT)
+		count(WIRE_C_WINDOW_FAULT);
+	if (flags & WIRE_SNAP_F_TRUNCATED)
+		count(WIRE_C_WINDOW_TRUNCATED);
+	if (flags & WIRE_SNAP_F_FOREIGN)
+		count(WIRE_C_FOREIGN_STACK);
+}
+
+static __always_inline void shot_fill(const struct thread *t, const struct shot *shot,
+				      struct wire_snapshot *rec)
+{
+	rec->snap_kind = shot->kind;
+	rec->as_id = t->as_id;
+	rec->wall = shot->wall;
+	rec->out_ns = shot->out_ns;
+	rec->wake_ns = shot->wake_ns;
+	rec->waker_tgid = shot->waker_tgid;
+	rec->waker_tid = shot->waker_tid;
+	rec->syscall_nr = shot->syscall_nr;
+	rec->prev_state = shot->prev_state;
+}
+
+__noinline int shot_seal(struct thread *t, struct shot *shot, struct wire_snapshot *rec)
+{
+	__u32 bytes = sizeof(*rec);
+
+	if (!t || !shot || !rec)
+		return 0;
+	shot->flags |= shot->window.flags;
+	shot_fill(t, shot, rec);
+	spans_fill(t, shot->mask, rec);
+	rec->flags = shot->flags;
+	rec->kernel_frames = shot->kernel_frames;
+	rec->window_bytes = shot->window.bytes;
+	rec->holes = shot->window.holes;
+	rec->pad = 0;
+	bytes += shot->kernel_frames * sizeof(__u64) + shot->window.bytes;
+	header_fill(&rec->h, t, WIRE_K_SNAPSHOT, bytes, shot->mono_ns);
+	shot_count(shot->flags);
 	return 0;
 }

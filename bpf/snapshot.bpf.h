@@ -29,7 +29,13 @@ struct shot {
 	__u32 waker_tid;
 	__u32 prev_state;
 	__s32 syscall_nr;
+	__u32 kernel_frames;
+	__u32 pad;
 };
+
+/* Classes of those whose window has pages that cannot be read: few, as each makes the verifier's work. */
+#define SHOT_HOLES_SMALL 16384
+#define SHOT_HOLES_LARGE WIRE_WINDOW_MAX
 
 #define SHOT_FIXED (sizeof(struct wire_snapshot) + WIRE_KSTACK_MAX * sizeof(__u64))
 #define SHOT_CLASS(n)                                                           \
@@ -57,29 +63,8 @@ static __always_inline struct wire_snapshot *shot_reserve(__u32 bytes, __u32 *re
 	return NULL;
 }
 
-static __always_inline void shot_count(__u32 flags)
-{
-	if (flags & WIRE_SNAP_F_FAULT)
-		count(WIRE_C_WINDOW_FAULT);
-	if (flags & WIRE_SNAP_F_TRUNCATED)
-		count(WIRE_C_WINDOW_TRUNCATED);
-	if (flags & WIRE_SNAP_F_FOREIGN)
-		count(WIRE_C_FOREIGN_STACK);
-}
-
-static __always_inline void shot_fill(const struct thread *t, const struct shot *shot,
-				      struct wire_snapshot *rec)
-{
-	rec->snap_kind = shot->kind;
-	rec->as_id = t->as_id;
-	rec->wall = shot->wall;
-	rec->out_ns = shot->out_ns;
-	rec->wake_ns = shot->wake_ns;
-	rec->waker_tgid = shot->waker_tgid;
-	rec->waker_tid = shot->waker_tid;
-	rec->syscall_nr = shot->syscall_nr;
-	rec->prev_state = shot->prev_state;
-}
+/* All of a record but registers, kernel frames and window; a global function of life.bpf.c. */
+int shot_seal(struct thread *t, struct shot *shot, struct wire_snapshot *rec);
 
 /*
  * Where the parts come from. The window: `stored` when is_stored, else the current thread's memory.
@@ -108,8 +93,8 @@ static __always_inline __u32 shot_kernel(const struct shot_source *from, __u64 *
 	return r > 0 ? (__u32)r / sizeof(__u64) : 0;
 }
 
-/* Copies the window, or what there is of it. */
-static __always_inline void shot_window(const struct shot_source *from, struct window *w, __u8 *to,
+/* Copies the window in one go; false when some of it cannot be read. */
+static __always_inline bool shot_window(const struct shot_source *from, struct window *w, __u8 *to,
 					__u32 room)
 {
 	__u32 bytes = w->bytes;
@@ -118,51 +103,83 @@ static __always_inline void shot_window(const struct shot_source *from, struct w
 	if (bytes > room)
 		bytes = room;
 	if (!bytes)
-		return;
+		return true;
 	if (!from->is_stored)
-		window_read(w, to, bytes, room);
-	else if (from->stored && bpf_probe_read_kernel(to, bytes, from->stored + 1))
+		return !bpf_probe_read_user(to, bytes, (void *)w->start);
+	if (from->stored && bpf_probe_read_kernel(to, bytes, from->stored + 1))
 		window_drop(w);
+	return true;
 }
 
-static __always_inline void shot_send(struct thread *t, struct shot *shot,
-				      const struct shot_source *from)
+/* The same, page by page. */
+static __always_inline void shot_window_holes(struct window *w, __u8 *to, __u32 room)
 {
-	const struct pt_regs *regs;
-	struct wire_snapshot *rec;
+	__u32 bytes = w->bytes;
+
+	opaque(bytes);
+	if (bytes > room)
+		bytes = room;
+	if (bytes)
+		window_read_holes(w, to, bytes, room);
+}
+
+/* Fills and sends a reserved record; false when the window needs shot_window_holes: it is discarded. */
+static __always_inline bool shot_finish(struct thread *t, struct shot *shot,
+					const struct shot_source *from, struct wire_snapshot *rec,
+					__u32 room, bool holes)
+{
 	struct window *w = &shot->window;
-	__u32 frames, room = 0;
+	const struct pt_regs *regs;
+	__u32 frames;
 	__u8 *to;
 
-	rec = shot_reserve(w->bytes, &room);
-	if (!rec) {
-		spans_lost(t, shot->mask);
-		return;
-	}
-	shot_fill(t, shot, rec);
 	frames = shot_kernel(from, (__u64 *)(rec + 1));
 	opaque(frames);
 	if (frames > WIRE_KSTACK_MAX)
 		frames = WIRE_KSTACK_MAX;
 	to = (__u8 *)(rec + 1) + frames * sizeof(__u64);
-	shot_window(from, w, to, room);
-	shot->flags |= w->flags;
+	if (holes) {
+		shot_window_holes(w, to, room);
+	} else if (!shot_window(from, w, to, room)) {
+		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
+		return false;
+	}
 	if (from->may_change && *(volatile __u64 *)&t->out_ns != shot->out_ns) {
 		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
-		return;
+		return true;
 	}
 	regs = task_regs(from->task);
 	regs_copy(rec->regs.r, regs);
-	spans_fill(t, shot->mask, rec);
-	rec->flags = shot->flags;
-	rec->kernel_frames = frames;
-	rec->window_bytes = w->bytes;
-	rec->holes = w->holes;
-	rec->pad = 0;
-	header_fill(&rec->h, t, WIRE_K_SNAPSHOT, sizeof(*rec) + frames * sizeof(__u64) + w->bytes,
-		    shot->mono_ns);
-	shot_count(shot->flags);
+	shot->kernel_frames = frames;
+	shot_seal(t, shot, rec);
 	ring_submit(rec, false);
+	return true;
+}
+
+static __always_inline struct wire_snapshot *shot_reserve_holes(__u32 bytes, __u32 *ret_room)
+{
+	SHOT_CLASS(SHOT_HOLES_SMALL);
+	SHOT_CLASS(SHOT_HOLES_LARGE);
+	return NULL;
+}
+
+static __always_inline void shot_send(struct thread *t, struct shot *shot,
+				      const struct shot_source *from)
+{
+	struct wire_snapshot *rec;
+	__u32 room = 0;
+
+	rec = shot_reserve(shot->window.bytes, &room);
+	if (rec && shot_finish(t, shot, from, rec, room, false))
+		return;
+	if (rec && !from->is_stored)
+		rec = shot_reserve_holes(shot->window.bytes, &room);
+	else
+		rec = NULL;
+	if (rec)
+		shot_finish(t, shot, from, rec, room, true);
+	else
+		spans_lost(t, shot->mask);
 }
 
 /* What a switch-out has left behind of a thread, for its snapshot. */

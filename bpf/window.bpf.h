@@ -146,20 +146,25 @@ static __always_inline void window_drop(struct window *w)
 }
 
 /*
- * Reads the window of the current thread in one go or, should that fail, what there is of it. `to`
- * has room for `room` bytes, a constant, which are not fewer than w->bytes.
+ * Reads what there is of the window of the current thread. `to` has room for `room` bytes, a constant,
+ * which are not fewer than w->bytes.
  */
-static __always_inline void window_read(struct window *w, __u8 *to, __u32 bytes, __u32 room)
+static __always_inline void window_read_holes(struct window *w, __u8 *to, __u32 bytes, __u32 room)
 {
 	__u64 start = w->start;
 	__u32 all;
 
-	if (!bpf_probe_read_user(to, bytes, (void *)start))
-		return;
 	w->holes = window_read_pages(to, bytes, start, room);
 	all = ((start & (WIRE_PAGE - 1)) + bytes + WIRE_PAGE - 1) / WIRE_PAGE;
 	if (w->holes + 1 == 1U << (all & 31))
 		window_drop(w);
+}
+
+/* The same, in one go if it can be. */
+static __always_inline void window_read(struct window *w, __u8 *to, __u32 bytes, __u32 room)
+{
+	if (bpf_probe_read_user(to, bytes, (void *)w->start))
+		window_read_holes(w, to, bytes, room);
 }
 
 /*

@@ -28,9 +28,10 @@ struct session {
 	struct engine *engine;
 	struct capture_writer *writer; /* NULL: not recording */
 	int write_error;
-	struct presets *presets;     /* NULL: none asked for */
-	struct servers servers;      /* that the preset is for, when nothing else is named */
-	const struct preset *preset; /* in presets */
+	struct presets *presets;          /* NULL: none asked for */
+	struct servers servers;           /* that the preset is for, when nothing else is named */
+	const struct preset *preset;      /* in presets */
+	VEC(struct endpoint *) endpoints; /* owned until the engine has them */
 	size_t n_endpoints;
 	sigset_t old_mask;
 	int signal_fd;
@@ -74,21 +75,20 @@ static void on_record(void *ctx, const void *record, size_t bytes)
 		s->write_error = capture_write_record(s->writer, record, bytes);
 }
 
-/* Whether any endpoint's text has this in it: an option, or, harmlessly, anything else. */
-static bool any_endpoint_has(const struct session *s, const char *text)
+/* What the programs of all endpoints have to be able to do. */
+static unsigned int needs(const struct session *s)
 {
-	for (size_t i = 0; i < s->o->endpoints.n; i++)
-		if (strstr(s->o->endpoints.at[i], text))
-			return true;
-	for (size_t i = 0; s->preset && i < s->preset->endpoints.n; i++)
-		if (strstr(s->preset->endpoints.at[i], text))
-			return true;
-	return false;
+	unsigned int all = 0;
+
+	for (size_t i = 0; i < s->endpoints.n; i++)
+		all |= endpoint_needs(s->endpoints.at[i]);
+	return all;
 }
 
 static int new_engine(struct session *s, bool recording)
 {
 	const struct run_options *o = s->o;
+	const unsigned int need = needs(s);
 	struct engine_options options = {
 		.probes =
 			{
@@ -115,8 +115,10 @@ static int new_engine(struct session *s, bool recording)
 		.max_window = o->window_bytes,
 		.kernel_stacks = !o->no_kernel,
 		.follow_forks = !o->no_fork,
-		.without_end = !any_endpoint_has(s, "end"),
-		.without_uret = o->leave != LEAVE_URETPROBE && !any_endpoint_has(s, "uret"),
+		.without_end = !(need & ENDPOINT_NEEDS_END),
+		.without_uret = o->leave != LEAVE_URETPROBE && !(need & ENDPOINT_NEEDS_URETPROBE),
+		.without_names = !(need & ENDPOINT_NEEDS_NAMES),
+		.without_nameless = need & ENDPOINT_NEEDS_NAMES,
 		.on_record = on_record,
 		.ctx = s,
 	};
@@ -126,12 +128,11 @@ static int new_engine(struct session *s, bool recording)
 	return r ? fail("cannot start profiling", r, &e) : 0;
 }
 
-static int add_endpoint(struct session *s, const char *spec)
+static int parse_spec(struct session *s, const char *spec)
 {
 	AUTO_FREE char *normalized = NULL;
 	struct endpoint *ep = NULL;
 	struct errmsg e = {};
-	uint32_t ep_id;
 	int r;
 
 	if (s->o->normalize && asprintf(&normalized, "%s;normalize=%s", spec, s->o->normalize) < 0)
@@ -141,12 +142,11 @@ static int add_endpoint(struct session *s, const char *spec)
 		log_error("--endpoint: %s", e.text);
 		return EXIT_USAGE;
 	}
-	r = engine_add_endpoint(s->engine, ep, &ep_id);
+	r = vec_push(&s->endpoints, ep);
 	if (r) {
 		endpoint_free(ep);
 		return fail("--endpoint", r, NULL);
 	}
-	s->n_endpoints = ep_id + 1;
 	return 0;
 }
 
@@ -177,16 +177,31 @@ static bool is_wanted(const struct session *s, const char *spec)
 	return wanted;
 }
 
-static int add_endpoints(struct session *s)
+static int parse_specs(struct session *s)
 {
 	int r = 0;
 
 	for (size_t i = 0; !r && s->preset && i < s->preset->endpoints.n; i++)
 		if (is_wanted(s, s->preset->endpoints.at[i]))
-			r = add_endpoint(s, s->preset->endpoints.at[i]);
+			r = parse_spec(s, s->preset->endpoints.at[i]);
 	for (size_t i = 0; i < s->o->endpoints.n && !r; i++)
-		r = add_endpoint(s, s->o->endpoints.at[i]);
+		r = parse_spec(s, s->o->endpoints.at[i]);
 	return r;
+}
+
+static int add_endpoints(struct session *s)
+{
+	uint32_t ep_id;
+
+	for (size_t i = 0; i < s->endpoints.n; i++) {
+		int r = engine_add_endpoint(s->engine, s->endpoints.at[i], &ep_id);
+
+		if (r)
+			return fail("--endpoint", r, NULL);
+		s->endpoints.at[i] = NULL;
+		s->n_endpoints = ep_id + 1;
+	}
+	return 0;
 }
 
 static int open_gates(struct session *s)
@@ -371,6 +386,8 @@ int session_new(struct session **ret, const struct run_options *o, FILE *capture
 	if (!r)
 		r = find_preset(s);
 	if (!r)
+		r = parse_specs(s);
+	if (!r)
 		r = new_engine(s, capture != NULL);
 	if (!r)
 		r = new_writer(s, capture);
@@ -402,6 +419,9 @@ struct session *session_free(struct session *s)
 		return NULL;
 	if (s->engine)
 		engine_free(s->engine);
+	for (size_t i = 0; i < s->endpoints.n; i++)
+		endpoint_free(s->endpoints.at[i]);
+	vec_free(&s->endpoints);
 	servers_deinit(&s->servers);
 	presets_free(s->presets);
 	capture_writer_free(s->writer);

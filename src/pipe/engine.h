@@ -47,6 +47,9 @@ struct engine_options {
 	bool follow_forks;
 	bool without_end;  /* no endpoint will have an end function */
 	bool without_uret; /* nor end by a uretprobe */
+	/* Not both: none will have an expression; each endpoint is entered as those with one are. */
+	bool without_names;
+	bool without_nameless;
 	void (*on_event)(void *ctx, const struct engine_event *event); /* may be NULL */
 	/* Every record as it came, after the pipeline has used it: for the capture file. May be NULL. */
 	void (*on_record)(void *ctx, const void *record, size_t bytes);

@@ -166,6 +166,8 @@ static void configure(struct kernskel *skel, const struct kern_options *o)
 	bpf_map__set_max_entries(skel->maps.ring, (uint32_t)ring_bytes);
 	bpf_program__set_autoload(skel->progs.span_end, !o->without_end);
 	bpf_program__set_autoload(skel->progs.span_uret, !o->without_uret);
+	bpf_program__set_autoload(skel->progs.span_enter, !o->without_plain);
+	bpf_program__set_autoload(skel->progs.span_enter_sleepable, !o->without_sleepable);
 	if (o->max_members)
 		bpf_map__set_max_entries(skel->maps.members, o->max_members);
 	bpf_map__set_autocreate(skel->maps.windows_small, window <= WINDOW_SMALL);

@@ -36,6 +36,8 @@ struct kern_options {
 	bool multi_uprobes;   /* programs for uprobe_multi links: see probe/multi.h */
 	bool without_end; /* end probes and uretprobes are not needed: loading takes less time */
 	bool without_uret;
+	bool without_plain; /* one of the two enter programs, the one that must not sleep */
+	bool without_sleepable;
 	bool want_kernel_stacks; /* kernel frames in snapshots of blocked threads and kernel mode */
 };
 

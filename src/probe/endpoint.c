@@ -523,6 +523,19 @@ bool endpoint_wants_file(const struct endpoint *ep, const char *path)
 	return glob_match(ep->file, path);
 }
 
+unsigned int endpoint_needs(const struct endpoint *ep)
+{
+	unsigned int need = 0;
+
+	if (ep->has_end)
+		need |= ENDPOINT_NEEDS_END;
+	if (ep->leave == LEAVE_URETPROBE)
+		need |= ENDPOINT_NEEDS_URETPROBE;
+	if (ep->name.n || ep->leave_name.n || ep->condition)
+		need |= ENDPOINT_NEEDS_NAMES;
+	return need;
+}
+
 bool endpoint_has_name(const struct endpoint *ep)
 {
 	return ep->name.n || ep->leave_name.n;

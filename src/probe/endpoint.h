@@ -58,6 +58,15 @@ const struct endpoint_target *endpoint_end(const struct endpoint *ep);
 bool endpoint_wants_file(const struct endpoint *ep, const char *path);
 bool endpoint_has_name(const struct endpoint *ep);
 
+/* Which programs the kernel side needs for it, as bits. */
+enum endpoint_need {
+	ENDPOINT_NEEDS_END = 1 << 0,
+	ENDPOINT_NEEDS_URETPROBE =
+		1 << 1,                /* the option leave=; the command line may ask for it, too */
+	ENDPOINT_NEEDS_NAMES = 1 << 2, /* an expression is evaluated at entry */
+};
+unsigned int endpoint_needs(const struct endpoint *ep);
+
 /*
  * The name of one span from its captured fields: fields joined with the expression's literals,
  * normalised, control characters escaped. Falls back to endpoint_display when there are no fields

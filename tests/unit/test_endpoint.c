@@ -49,6 +49,25 @@ static void targets(void **state)
 	endpoint_free(ep);
 }
 
+static unsigned int needs_of(const char *text)
+{
+	struct endpoint *ep = parse(text);
+	unsigned int n = endpoint_needs(ep);
+
+	endpoint_free(ep);
+	return n;
+}
+
+static void needs(void **state)
+{
+	assert_int_equal(needs_of("send_uret_end"), 0);
+	assert_int_equal(needs_of("f;end=g"), ENDPOINT_NEEDS_END);
+	assert_int_equal(needs_of("f;leave=uretprobe"), ENDPOINT_NEEDS_URETPROBE);
+	assert_int_equal(needs_of("f(str(arg0))"), ENDPOINT_NEEDS_NAMES);
+	assert_int_equal(needs_of("f;if=arg0==1"), ENDPOINT_NEEDS_NAMES);
+	assert_int_equal(needs_of("f;leave-name=str(entry(arg1))"), ENDPOINT_NEEDS_NAMES);
+}
+
 static void usdt_and_ends(void **state)
 {
 	struct endpoint *ep =
@@ -246,6 +265,7 @@ int main(void)
 		cmocka_unit_test(names_that_cannot_be_read),
 		cmocka_unit_test(matching),
 		cmocka_unit_test(flags),
+		cmocka_unit_test(needs),
 		cmocka_unit_test(alternatives),
 	};
 

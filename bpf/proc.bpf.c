@@ -43,6 +43,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 	if (!m || !(m->flags & WIRE_MEMBER_F_FOLLOW_FORK))
 		return 0;
 	copy = *m;
+	copy.own_eps = 0;
 	if (bpf_map_update_elem(&members, &child_tgid, &copy, BPF_ANY)) {
 		count(WIRE_C_MEMBER_FULL);
 		return 0;
@@ -90,6 +91,7 @@ int BPF_PROG(process_exec, struct task_struct *task, int old_pid)
 		now = *m;
 	else
 		return 0;
+	now.own_eps = 0;
 	now.as_id = __sync_fetch_and_add(&last_as_id, 1);
 	if (bpf_map_update_elem(&members, &tgid, &now, BPF_ANY)) {
 		count(WIRE_C_MEMBER_FULL);

@@ -48,6 +48,7 @@ static __noinline struct thread *thread_refresh(struct task_struct *task, struct
 	t->is_member = 1;
 	t->instance_id = m->instance_id;
 	t->as_id = m->as_id;
+	t->own_eps = m->own_eps;
 	t->known_ret = 0;
 	t->gate_gen = 0;
 	t->member_gen = gen;
@@ -61,6 +62,12 @@ static __always_inline struct thread *thread_enter(struct task_struct *task)
 	if (t && t->member_gen == *(volatile __u32 *)&members_gen)
 		return t->is_member ? t : NULL;
 	return thread_refresh(task, t);
+}
+
+/* A probe for every process, where the thread's process has its own: that one sees the call. */
+static __always_inline bool is_others(const struct thread *t, __u64 cookie)
+{
+	return (cookie & WIRE_COOKIE_F_WIDE) && (t->own_eps >> (WIRE_COOKIE_EP(cookie) & 63) & 1);
 }
 
 /* Tells user space of a call site, again only when it has had time to place a probe. */
@@ -255,7 +262,7 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 	struct wire_latency *l;
 	__u32 slot;
 
-	if (!t)
+	if (!t || is_others(t, cookie))
 		return 0;
 	ep = bpf_map_lookup_elem(&endpoints, &call.ep_id);
 	l = bpf_map_lookup_elem(&latency, &call.ep_id);
@@ -385,7 +392,7 @@ int span_end(struct pt_regs *ctx)
 	struct wire_endpoint *ep;
 	int what;
 
-	if (!t || !t->depth)
+	if (!t || !t->depth || is_others(t, cookie))
 		return 0;
 	ep = bpf_map_lookup_elem(&endpoints, &ep_id);
 	if (!ep)

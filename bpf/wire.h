@@ -329,7 +329,9 @@ struct wire_endpoint {
 enum wire_probe_kind { WIRE_P_ENTER = 1, WIRE_P_LEAVE_SITE, WIRE_P_END, WIRE_P_URET };
 #define WIRE_COOKIE(ep_id, sp_slots, site_off) \
 	(((__u64)(site_off) << 32) | ((__u64)(sp_slots) << 16) | (__u16)(ep_id))
-#define WIRE_COOKIE_EP(c)  ((__u32)((c)&0xffff))
+/* The probe is there for every process: those with own probes for the endpoint leave it alone. */
+#define WIRE_COOKIE_F_WIDE 0x8000ULL
+#define WIRE_COOKIE_EP(c)  ((__u32)((c)&0x7fff))
 #define WIRE_COOKIE_SP(c)  ((((c) >> 16) & 0xffff) * 8)
 #define WIRE_COOKIE_OFF(c) ((__u32)((c) >> 32))
 
@@ -339,6 +341,7 @@ struct wire_member {
 	__u32 as_id; /* address space: shared by forked children until they call exec */
 	__u32 flags; /* enum wire_member_flag */
 	__u32 pad;
+	__u64 own_eps; /* bit ep_id: entered and ended by probes of this process alone; not inherited */
 };
 enum wire_member_flag {
 	WIRE_MEMBER_F_FOLLOW_FORK = 1 << 0, /* children become members in the kernel */

@@ -157,11 +157,11 @@ static void check_seccomp(struct doctor *d)
 		doctor_add(d, FINDING_OK, GROUP, "seccomp", NULL, "no filter");
 }
 
-static void check_cost(struct doctor *d, const struct attach_source *source, int program_fd)
+static void check_cost(struct doctor *d, const struct attach_source *source)
 {
 	struct rules_cost cost;
 
-	rules_measure_cost(source, program_fd, &cost);
+	rules_measure_cost(source, &cost);
 	if (!cost.push_ns) {
 		doctor_add(d, FINDING_FAIL, GROUP, "probe cost",
 			   "see the messages of 'spanprof run' on a process",
@@ -178,6 +178,7 @@ static void check_cost(struct doctor *d, const struct attach_source *source, int
 static void check_programs(struct doctor *d)
 {
 	struct attach_source source;
+	struct site_rules rules;
 	struct probe_programs programs;
 	struct kern *k = NULL;
 	struct errmsg e = {""};
@@ -185,13 +186,17 @@ static void check_programs(struct doctor *d)
 
 	if (r < 0) {
 		doctor_add(d, FINDING_FAIL, GROUP, "uprobes",
-			   "use a kernel that is built with CONFIG_UPROBE_EVENTS", "%s", e.text);
+			   r == -ENOENT ? "use a kernel that is built with CONFIG_UPROBE_EVENTS"
+					: NULL,
+			   "%s", e.text);
 		return;
 	}
-	doctor_add(d, FINDING_OK, GROUP, "uprobes", NULL, "there%s%s",
+	rules_measure(&source, &rules);
+	doctor_add(d, FINDING_OK, GROUP, "uprobes", NULL, "there, as %s%s%s",
+		   attach_source_name(&source),
 		   source.has_ref_ctr ? ", with USDT semaphores"
 				      : "; without USDT semaphores (Linux 4.20)",
-		   source.multi ? "; by links, for want of perf-event ones" : "");
+		   rules.long_nops ? "; long nops are cheap" : "");
 	r = kern_new(&k, &(struct kern_options){.multi_uprobes = source.multi}, &e);
 	if (r < 0) {
 		doctor_add(d, FINDING_FAIL, GROUP, "BPF programs", NULL, "%s",
@@ -203,7 +208,7 @@ static void check_programs(struct doctor *d)
 		   programs.enter_sleepable_fd >= 0
 			   ? "; names are read from pages not mapped yet"
 			   : "; names in pages not mapped yet are not read (needs Linux 6.0)");
-	check_cost(d, &source, programs.leave_fd);
+	check_cost(d, &source);
 	kern_free(k);
 }
 

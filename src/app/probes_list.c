@@ -201,7 +201,7 @@ static void tell_cost(void)
 	struct rules_cost cost = {0};
 
 	if (attach_source_read(&source, NULL) == 0)
-		rules_measure_cost(&source, -1, &cost);
+		rules_measure_cost(&source, &cost);
 	if (!cost.push_ns || !cost.stepped_ns)
 		return;
 	format_duration(cheap, sizeof(cheap), cost.push_ns);

@@ -79,6 +79,9 @@ static const struct counter_text table[] = {
 	{"retsite_refused", "call sites where no leave probe can be placed", true},
 	{"retsite_dear", "leave probes on instructions that the kernel has to single-step", false},
 	{"attach_failed", "probes that the kernel refused", true},
+	{"fork_late",
+	 "first forks of processes: the new process's calls of its first moments were not probed yet",
+	 false},
 };
 _Static_assert(ARRAY_SIZE(table) == COUNTER_MAX, "each counter has a name");
 

@@ -38,6 +38,7 @@ enum counter {
 	COUNTER_RETSITE_REFUSED,   /* call site where no leave probe can be placed */
 	COUNTER_RETSITE_DEAR,      /* leave probe on a single-stepped instruction */
 	COUNTER_ATTACH_FAILED,     /* probe that the kernel refused */
+	COUNTER_FORK_LATE,         /* first child of a process that was probed alone */
 	COUNTER_MAX
 };
 

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/vec.h"
 #include "pipe/kern.h"
-#include "probe/multi.h"
+#include "probe/rules.h"
 #include "proc/process.h"
 
 enum {
@@ -54,20 +54,43 @@ struct engine {
 	size_t next_retry; /* index into members */
 };
 
-int engine_new(struct engine **ret, const struct engine_options *options, struct errmsg *e)
+/* What is loaded depends on the kind of probes that this kernel has. */
+static int load(struct engine *en, struct errmsg *e)
 {
-	struct engine *en = calloc(1, sizeof(*en));
+	const struct engine_options *options = &en->options;
+	struct probes_options probes = options->probes;
 	struct pipeline_options pipeline = options->pipeline;
 	struct kern_options kern = {
 		.ring_bytes = options->ring_bytes,
 		.lazy_ring = options->lazy_ring,
 		.max_window = options->max_window,
-		.multi_uprobes = multi_is_needed(),
 		.want_kernel_stacks = options->kernel_stacks,
 		.without_end = options->without_end,
 		.without_uret = options->without_uret,
+		.without_sleepable = options->without_names,
+		.without_plain = options->without_nameless,
 	};
 	struct probe_programs programs;
+	int r = attach_source_read(&probes.source, e);
+
+	if (r)
+		return r;
+	rules_measure(&probes.source, &probes.rules);
+	kern.multi_uprobes = probes.source.multi;
+	pipeline.live = true;
+	r = kern_new(&en->kern, &kern, e);
+	if (r)
+		return r;
+	kern_programs(en->kern, &programs);
+	r = probes_new(&en->probes, &programs, &probes);
+	if (!r)
+		r = pipeline_new(&en->pipeline, &pipeline);
+	return r ? errmsg_set(e, r, "cannot start profiling: %s", strerror(-r)) : 0;
+}
+
+int engine_new(struct engine **ret, const struct engine_options *options, struct errmsg *e)
+{
+	struct engine *en = calloc(1, sizeof(*en));
 	int r;
 
 	if (!en)
@@ -75,16 +98,7 @@ int engine_new(struct engine **ret, const struct engine_options *options, struct
 	en->options = *options;
 	en->next_as_id = 1;
 	hash_init(&en->by_pid);
-	pipeline.live = true;
-	r = kern_new(&en->kern, &kern, e);
-	if (!r) {
-		kern_programs(en->kern, &programs);
-		r = probes_new(&en->probes, &programs, &options->probes);
-		if (!r)
-			r = pipeline_new(&en->pipeline, &pipeline);
-		if (r)
-			errmsg_set(e, r, "cannot start profiling: %s", strerror(-r));
-	}
+	r = load(en, e);
 	if (r) {
 		engine_free(en);
 		return r;
@@ -205,13 +219,26 @@ static int open_space(struct engine *e, pid_t pid, uint32_t as_id, struct errmsg
 			  r == -ESRCH ? "it has exited" : strerror(-r));
 }
 
-static int attach_member(struct engine *e, const struct member *m, struct errmsg *msg)
+/* From now on its calls are looked at; again when more of its endpoints are probed. */
+static int enrol(struct engine *e, const struct member *m, struct errmsg *msg)
 {
 	struct wire_member wire = {
 		.instance_id = m->instance_id,
 		.as_id = m->as_id,
 		.flags = e->options.follow_forks ? WIRE_MEMBER_F_FOLLOW_FORK : 0,
+		.own_eps = probes_own_endpoints(e->probes, m->process.pid),
 	};
+	int r = kern_ring_map(e->kern);
+
+	if (!r)
+		r = kern_member_set(e->kern, m->process.pid, &wire);
+	if (r)
+		errmsg_set(msg, r, "cannot follow process %d: %s", m->process.pid, strerror(-r));
+	return r;
+}
+
+static int attach_member(struct engine *e, const struct member *m, struct errmsg *msg)
+{
 	pid_t pid = m->process.pid;
 	bool forks = e->watches.n > 0 || process_forks(&m->process);
 	int r = open_space(e, pid, m->as_id, msg);
@@ -220,29 +247,28 @@ static int attach_member(struct engine *e, const struct member *m, struct errmsg
 		return r;
 	r = probes_add_process(e->probes, pid, m->as_id, pipeline_space(e->pipeline, pid, m->as_id),
 			       forks, msg);
-	if (r)
-		return r;
-	r = kern_ring_map(e->kern);
-	if (!r)
-		r = kern_member_set(e->kern, pid, &wire);
-	if (r)
-		errmsg_set(msg, r, "cannot follow process %d: %s", pid, strerror(-r));
-	return r;
+	return r ? r : enrol(e, m, msg);
 }
 
 /* Looks again for endpoints in a process that is attached: a library may have been loaded since. */
 static int retry_member(struct engine *e, const struct member *m, struct errmsg *msg)
 {
 	struct space *space = pipeline_space(e->pipeline, m->process.pid, m->as_id);
+	struct wire_member now;
 	uint32_t generation;
+	int r;
 
 	if (!space)
 		return 0;
 	generation = space_generation(space);
 	if (space_refresh(space) || space_generation(space) == generation)
 		return 0;
-	return probes_add_process(e->probes, m->process.pid, m->as_id, space,
-				  e->watches.n > 0 || process_forks(&m->process), msg);
+	r = probes_add_process(e->probes, m->process.pid, m->as_id, space,
+			       e->watches.n > 0 || process_forks(&m->process), msg);
+	if (r || kern_member_get(e->kern, m->process.pid, &now) || now.as_id != m->as_id ||
+	    now.own_eps == probes_own_endpoints(e->probes, m->process.pid))
+		return r;
+	return enrol(e, m, msg);
 }
 
 static int attach_new(struct engine *e, pid_t pid, uint32_t instance_id, uint32_t as_id,
@@ -414,6 +440,7 @@ static void tell(struct engine *e, const struct engine_event *event)
 static void handle_fork(struct engine *e, const struct wire_proc *w)
 {
 	struct member child = {.instance_id = w->instance_id, .as_id = w->as_id, .forked = true};
+	bool is_first;
 
 	child.process.pid = w->child_tgid;
 	child.process.parent = w->h.tgid;
@@ -422,8 +449,9 @@ static void handle_fork(struct engine *e, const struct wire_proc *w)
 		engine_remove_process(e, w->child_tgid);
 	if (add_member(e, &child))
 		return;
-	if (probes_widen(e->probes, w->h.tgid, NULL))
+	if (probes_widen(e->probes, w->h.tgid, &is_first))
 		user_counters(e)->v[COUNTER_ATTACH_FAILED]++;
+	user_counters(e)->v[COUNTER_FORK_LATE] += is_first;
 	tell(e, &(struct engine_event){
 			.kind = ENGINE_EVENT_FORK,
 			.pid = w->child_tgid,

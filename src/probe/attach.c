@@ -44,23 +44,49 @@ static bool read_number(const char *path, const char *prefix, uint32_t *ret)
 	return errno == 0 && end > text + n && v <= UINT32_MAX;
 }
 
-int attach_source_read(struct attach_source *ret, struct errmsg *e)
+static int read_perf_source(struct attach_source *s, struct errmsg *e)
 {
-	struct attach_source s = {.retprobe_bit = 0};
-
-	if (!read_number(UPROBE_SOURCE "type", "", &s.type))
+	if (!read_number(UPROBE_SOURCE "type", "", &s->type))
 		return errmsg_set(
 			e, -ENOENT,
 			"cannot probe functions: %stype cannot be read; the kernel needs CONFIG_UPROBE_EVENTS (Linux 4.17 or later) and /sys mounted",
 			UPROBE_SOURCE);
-	if (!read_number(UPROBE_SOURCE "format/retprobe", "config:", &s.retprobe_bit))
-		s.retprobe_bit = 0;
-	s.has_ref_ctr =
-		read_number(UPROBE_SOURCE "format/ref_ctr_offset", "config:", &s.ref_ctr_shift) &&
-		s.ref_ctr_shift < 64;
-	s.multi = multi_is_needed();
+	if (!read_number(UPROBE_SOURCE "format/retprobe", "config:", &s->retprobe_bit))
+		s->retprobe_bit = 0;
+	s->has_ref_ctr =
+		read_number(UPROBE_SOURCE "format/ref_ctr_offset", "config:", &s->ref_ctr_shift) &&
+		s->ref_ctr_shift < 64;
+	return 0;
+}
+
+int attach_source_read(struct attach_source *ret, struct errmsg *e)
+{
+	const char *wish = secure_getenv("SPANPROF_UPROBES");
+	struct attach_source s = {.multi = false};
+	int r;
+
+	if (wish && strcmp(wish, "link") != 0 && strcmp(wish, "perf") != 0)
+		return errmsg_set(
+			e, -EINVAL,
+			"environment variable SPANPROF_UPROBES: '%.40s' is not known: link or perf",
+			wish);
+	r = read_perf_source(&s, e);
+	s.multi = !(wish && wish[0] == 'p') && multi_is_there();
+	if (s.multi)
+		s.has_ref_ctr = true;
+	else if (wish && wish[0] == 'l')
+		return errmsg_set(
+			e, -EOPNOTSUPP,
+			"environment variable SPANPROF_UPROBES: the kernel has no uprobe_multi links (Linux 6.6), or does not let this process make them");
+	else if (r < 0)
+		return r;
 	*ret = s;
 	return 0;
+}
+
+const char *attach_source_name(const struct attach_source *source)
+{
+	return source->multi ? "links (uprobe_multi)" : "perf events";
 }
 
 static int open_event(const struct attach_source *source, const struct attach_point *at,
@@ -112,7 +138,8 @@ int probe_attach(const struct attach_source *source, const struct attach_point *
 	int link_fd, r;
 
 	if (source->multi) {
-		r = multi_attach(at, &link_fd);
+		r = multi_attach(at);
+		link_fd = r;
 		if (r < 0)
 			return explain(at, "bpf_link_create", r, e);
 		*ret = (struct attachment){.perf_fd = -1, .link_fd = link_fd};
@@ -132,6 +159,17 @@ int probe_attach(const struct attach_source *source, const struct attach_point *
 		return explain(at, "enabling the event", r, e);
 	}
 	*ret = (struct attachment){.perf_fd = TAKE_FD(perf_fd), .link_fd = link_fd};
+	return 0;
+}
+
+int probe_attach_batch(const struct attach_source *source, const struct attach_batch *batch,
+		       struct attachment *ret)
+{
+	int link_fd = source->multi ? multi_attach_batch(batch) : -EOPNOTSUPP;
+
+	if (link_fd < 0)
+		return link_fd;
+	*ret = (struct attachment){.perf_fd = -1, .link_fd = link_fd};
 	return 0;
 }
 

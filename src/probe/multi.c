@@ -41,13 +41,19 @@ static int create_link(struct multi_attr *attr)
 	return fd < 0 ? -errno : fd;
 }
 
-int multi_attach(const struct attach_point *at, int *ret_link_fd)
+/* In the path's buffer, which the attributes point to. */
+static void name_file(struct multi_attr *attr, char *path, size_t n, int file_fd)
+{
+	snprintf(path, n, "/proc/self/fd/%d", file_fd);
+	attr->path = (uintptr_t)path;
+}
+
+int multi_attach(const struct attach_point *at)
 {
 	char path[32];
 	struct multi_attr attr = {
 		.prog_fd = (uint32_t)at->program_fd,
 		.attach_type = MULTI_ATTACH_TYPE,
-		.path = (uintptr_t)path,
 		.offsets = (uintptr_t)&at->file_off,
 		.ref_ctr_offsets = at->semaphore_off ? (uintptr_t)&at->semaphore_off : 0,
 		.cookies = (uintptr_t)&at->cookie,
@@ -55,14 +61,25 @@ int multi_attach(const struct attach_point *at, int *ret_link_fd)
 		.multi_flags = at->retprobe ? MULTI_RETURN : 0,
 		.pid = at->pid > 0 ? (uint32_t)at->pid : 0,
 	};
-	int r;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", at->file_fd);
-	r = create_link(&attr);
-	if (r < 0)
-		return r;
-	*ret_link_fd = r;
-	return 0;
+	name_file(&attr, path, sizeof(path), at->file_fd);
+	return create_link(&attr);
+}
+
+int multi_attach_batch(const struct attach_batch *batch)
+{
+	char path[32];
+	struct multi_attr attr = {
+		.prog_fd = (uint32_t)batch->program_fd,
+		.attach_type = MULTI_ATTACH_TYPE,
+		.offsets = (uintptr_t)batch->file_offs,
+		.cookies = (uintptr_t)batch->cookies,
+		.n = (uint32_t)batch->n,
+		.pid = batch->pid > 0 ? (uint32_t)batch->pid : 0,
+	};
+
+	name_file(&attr, path, sizeof(path), batch->file_fd);
+	return create_link(&attr);
 }
 
 /* No code is at offset 1, so nothing is probed even where it is allowed. */
@@ -84,7 +101,7 @@ static bool may_use_perf(void)
 }
 
 /* A folder is no file to probe: EBADF comes from a kernel that has looked that far. */
-static bool has_links(void)
+bool multi_is_there(void)
 {
 	const struct bpf_insn insns[] = {
 		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0},
@@ -108,10 +125,5 @@ static bool has_links(void)
 
 bool multi_is_any_allowed(void)
 {
-	return may_use_perf() || has_links();
-}
-
-bool multi_is_needed(void)
-{
-	return !may_use_perf() && has_links();
+	return may_use_perf() || multi_is_there();
 }

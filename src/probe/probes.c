@@ -8,15 +8,14 @@
 
 #include "base/cleanup.h"
 #include "base/vec.h"
-#include "probe/attach.h"
 #include "probe/binary.h"
 #include "probe/callers.h"
 #include "probe/plan.h"
 #include "probe/retsites.h"
-#include "probe/rules.h"
 #include "probe/spot.h"
 
-enum { MODULES_MAX = 512, PRESET_CALLERS_MAX = 16 };
+/* Callers probed ahead of time in a file: perf events take tens of ms each on some machines. */
+enum { MODULES_MAX = 512, PRESET_CALLERS_PERF_MAX = 16 };
 
 struct slot {
 	struct endpoint *ep; /* owned */
@@ -33,11 +32,8 @@ struct process {
 struct probes {
 	struct probe_programs programs;
 	struct probes_options options;
-	char *debug_dirs; /* owned, may be NULL */
-	struct attach_source source;
-	bool has_source;
-	bool shedding; /* links of single processes are left over from probes_widen */
-	struct site_rules rules;
+	char *debug_dirs;          /* owned, may be NULL */
+	bool shedding;             /* links of single processes are left over from probes_widen */
 	struct binaries *binaries; /* owned */
 	struct retsites *retsites; /* owned */
 	VEC(struct slot) slots;
@@ -68,6 +64,13 @@ int probes_new(struct probes **ret, const struct probe_programs *programs,
 	r = binaries_new(&p->binaries, p->options.debug_dirs);
 	if (r < 0)
 		return r;
+	r = retsites_new(&p->retsites,
+			 &(struct retsites_options){.program_fd = programs->leave_fd,
+						    .map_fd = programs->return_sites_fd,
+						    .source = &p->options.source,
+						    .rules = options->rules});
+	if (r < 0)
+		return r;
 	*ret = TAKE_PTR(p);
 	return 0;
 }
@@ -93,27 +96,6 @@ struct probes *probes_free(struct probes *p)
 	free(p->debug_dirs);
 	free(p);
 	return NULL;
-}
-
-/* What needs the kernel is set up at the first attach, so that errors have somewhere to go. */
-static int open_source(struct probes *p, struct errmsg *e)
-{
-	struct retsites_options o;
-	int r;
-
-	if (p->has_source)
-		return 0;
-	r = attach_source_read(&p->source, e);
-	if (r < 0)
-		return r;
-	rules_measure(&p->source, p->programs.leave_fd, &p->rules);
-	o = (struct retsites_options){.program_fd = p->programs.leave_fd,
-				      .map_fd = p->programs.return_sites_fd,
-				      .source = &p->source,
-				      .rules = p->rules};
-	r = retsites_new(&p->retsites, &o);
-	p->has_source = r == 0;
-	return r;
 }
 
 int probes_add_endpoint(struct probes *p, struct endpoint *take_ep, uint32_t *ret_ep_id)
@@ -182,7 +164,8 @@ static int program_for(const struct probes *p, enum wire_probe_kind kind,
 		return p->programs.uret_fd;
 	default:
 		/* Only names gain from being read where page faults are allowed. */
-		if (wire->n_entry_ops && p->programs.enter_sleepable_fd >= 0)
+		if (p->programs.enter_fd < 0 ||
+		    (wire->n_entry_ops && p->programs.enter_sleepable_fd >= 0))
 			return p->programs.enter_sleepable_fd;
 		return p->programs.enter_fd;
 	}
@@ -235,11 +218,11 @@ static int attach_target(struct probes *p, const struct attach_job *job, enum wi
 			r = new_spot(p, job, kind, t, &t->places[i], &s);
 		if (r < 0)
 			return r;
-		r = spot_attach(s, &p->source, job->pid, &why);
+		r = spot_attach(s, &p->options.source, job->pid, &why);
 		if (r < 0 && s->program_fd == p->programs.enter_sleepable_fd &&
 		    p->programs.enter_fd >= 0) {
 			s->program_fd = p->programs.enter_fd;
-			r = spot_attach(s, &p->source, job->pid, &why);
+			r = spot_attach(s, &p->options.source, job->pid, &why);
 		}
 		if (r < 0)
 			return errmsg_set(e, r, "endpoint '%s': %s (%s in %s)",
@@ -296,9 +279,10 @@ static void preset_callers(struct probes *p, const struct resolve_input *in,
 		found->more = false;
 		if (find_callers(&ci, found) < 0)
 			continue;
-		for (size_t k = 0; k < found->n && k < PRESET_CALLERS_MAX; k++)
-			retsites_add(p->retsites, scope, mods[i].module, found->ret_addr[k],
-				     mods[i].bias, NULL);
+		if (!p->options.source.multi && found->n > PRESET_CALLERS_PERF_MAX)
+			found->n = PRESET_CALLERS_PERF_MAX;
+		retsites_add_callers(p->retsites, scope, mods[i].module, found->ret_addr, found->n,
+				     mods[i].bias);
 	}
 }
 
@@ -345,7 +329,7 @@ static int attach_all(struct probes *p, const struct resolve_input *in,
 {
 	struct plan_options o = {.leave = p->options.leave,
 				 .force = p->options.force,
-				 .rules = p->rules,
+				 .rules = p->options.rules,
 				 .runtimes = runtimes_of(p, in)};
 	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
 	struct errmsg first = {""};
@@ -383,10 +367,8 @@ int probes_add_process(struct probes *p, pid_t pid, uint32_t as_id, struct space
 	struct resolve_input in = {.binaries = p->binaries, .space = space, .pid = pid};
 	struct retsites_scope scope = {.pid = forks ? -1 : pid, .as_id = as_id, .space = space};
 	struct process *known = find_process(p, pid);
-	int r = open_source(p, e);
+	int r;
 
-	if (r < 0)
-		return r;
 	if (known) {
 		known->as_id = as_id;
 		forks |= known->forks;
@@ -427,40 +409,51 @@ void probes_remove_process(struct probes *p, pid_t pid)
 	for (size_t i = 0; i < p->processes.n; i++)
 		last &= p->processes.at[i].as_id != as_id;
 	spots_detach(p->spots.at, p->spots.n, pid);
-	if (p->retsites && as_id)
+	if (as_id)
 		retsites_forget(p->retsites, pid, as_id, last);
 }
 
-int probes_widen(struct probes *p, pid_t pid, struct errmsg *e)
+uint64_t probes_own_endpoints(const struct probes *p, pid_t pid)
+{
+	uint64_t own = 0;
+
+	for (size_t i = 0; i < p->spots.n; i++)
+		if (p->spots.at[i]->kind == WIRE_P_ENTER && spot_is_own(p->spots.at[i], pid))
+			own |= 1ULL << (p->spots.at[i]->ep_id % WIRE_EP_MAX);
+	return own;
+}
+
+/*
+ * The process itself keeps its own entry probes, and BPF leaves the wide ones to its children: so no
+ * call of it is lost or seen twice meanwhile. Leave sites may fire twice, which changes nothing.
+ */
+int probes_widen(struct probes *p, pid_t pid, bool *ret_widened)
 {
 	struct process *process = find_process(p, pid);
 	int r = 0;
 
-	if (!process || process->forks)
+	*ret_widened = process && !process->forks;
+	if (!*ret_widened)
 		return 0;
 	process->forks = true;
 	for (size_t i = 0; r == 0 && i < p->spots.n; i++) {
 		struct spot *s = p->spots.at[i];
 
-		if (s->kind != WIRE_P_ENTER || !spot_covers(s, pid))
-			continue;
-		r = retsites_widen(p->retsites, s->module, e);
+		if (s->kind == WIRE_P_ENTER && spot_covers(s, pid))
+			r = retsites_widen(p->retsites, s->module);
 	}
+	/* What ends calls was put before what begins them. */
 	for (size_t i = 0; r == 0 && i < p->spots.n; i++)
 		if (spot_covers(p->spots.at[i], pid))
-			r = spot_widen(p->spots.at[i], &p->source, e);
+			r = spot_attach(p->spots.at[i], &p->options.source, -1, NULL);
 	p->shedding = true;
 	return r;
 }
 
 void probes_tidy(struct probes *p)
 {
-	if (!p->shedding || retsites_shed(p->retsites))
-		return;
-	for (size_t i = 0; i < p->spots.n; i++)
-		if (spot_shed(p->spots.at[i]))
-			return;
-	p->shedding = false;
+	if (p->shedding)
+		p->shedding = retsites_shed(p->retsites);
 }
 
 void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct space *space,
@@ -471,8 +464,6 @@ void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct
 		.pid = (pid_t)site->h.tgid, .as_id = site->as_id, .space = space};
 	const struct space_range *range;
 
-	if (!p->retsites)
-		return;
 	/* A child that was never added is there only because its file is probed as a whole. */
 	if (!process || process->forks)
 		scope.pid = -1;

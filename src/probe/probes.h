@@ -15,7 +15,9 @@
 #include "bpf/wire.h"
 #include "code/space.h"
 #include "model/counters.h"
+#include "probe/attach.h"
 #include "probe/endpoint.h"
+#include "probe/site.h"
 
 /* File descriptors of the loaded BPF programs and maps; borrowed. -1: not loaded. */
 struct probe_programs {
@@ -31,6 +33,8 @@ struct probe_programs {
 struct probes;
 
 struct probes_options {
+	struct attach_source source; /* the programs are loaded for it */
+	struct site_rules rules;     /* of this kernel */
 	enum leave_method leave;
 	bool force;             /* uretprobe also where it can kill the target */
 	bool preset_callers;    /* look for direct callers at start */
@@ -55,8 +59,13 @@ const struct endpoint *probes_endpoint(const struct probes *p, uint32_t ep_id);
 int probes_add_process(struct probes *p, pid_t pid, uint32_t as_id, struct space *space, bool forks,
 		       struct errmsg *e);
 void probes_remove_process(struct probes *p, pid_t pid);
-/* The process forked without exec: probes scoped to it are widened to the file. */
-int probes_widen(struct probes *p, pid_t pid, struct errmsg *e);
+/* Endpoints, as bits, whose entry is probed for this process alone: struct wire_member. */
+uint64_t probes_own_endpoints(const struct probes *p, pid_t pid);
+/*
+ * The process forked without exec: what is probed for it alone is probed for every process of the
+ * file, too. ret_widened: that had not been so before.
+ */
+int probes_widen(struct probes *p, pid_t pid, bool *ret_widened);
 /* A bounded piece of what probes_widen left to be done later. */
 void probes_tidy(struct probes *p);
 

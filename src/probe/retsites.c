@@ -127,19 +127,28 @@ static void tally(struct counters *counters, enum counter id)
 		counters->v[id]++;
 }
 
+static int get_spot(struct retsites *t, struct module *m, uint64_t ret_vaddr,
+		    struct counters *counters, struct spot **ret)
+{
+	int r;
+
+	*ret = find_spot(t, m, ret_vaddr);
+	if (*ret)
+		return 0;
+	r = new_spot(t, m, ret_vaddr, ret);
+	if (r < 0)
+		tally(counters, COUNTER_RETSITE_REFUSED);
+	else if (!(*ret)->site.cheap)
+		tally(counters, COUNTER_RETSITE_DEAR);
+	return r;
+}
+
 int retsites_add(struct retsites *t, const struct retsites_scope *scope, struct module *m,
 		 uint64_t ret_vaddr, uint64_t bias, struct counters *counters)
 {
-	struct spot *s = find_spot(t, m, ret_vaddr);
-	int r = 0;
+	struct spot *s;
+	int r = get_spot(t, m, ret_vaddr, counters, &s);
 
-	if (!s) {
-		r = new_spot(t, m, ret_vaddr, &s);
-		if (r < 0)
-			tally(counters, COUNTER_RETSITE_REFUSED);
-		else if (!s->site.cheap)
-			tally(counters, COUNTER_RETSITE_DEAR);
-	}
 	if (r == 0) {
 		r = spot_attach(s, t->options.source, scope->pid, NULL);
 		if (r < 0)
@@ -151,6 +160,28 @@ int retsites_add(struct retsites *t, const struct retsites_scope *scope, struct 
 		mark(t, scope->as_id, ret_vaddr + bias, WIRE_SITE_HOPELESS);
 	else
 		r = mark(t, scope->as_id, ret_vaddr + bias, WIRE_SITE_ATTACHED);
+	return r;
+}
+
+int retsites_add_callers(struct retsites *t, const struct retsites_scope *scope, struct module *m,
+			 const uint64_t *ret_vaddrs, size_t n, uint64_t bias)
+{
+	VEC(struct spot *) spots = {0};
+	size_t n_failed;
+	int r = 0;
+
+	for (size_t i = 0; i < n && r != -ENOMEM; i++) {
+		struct spot *s;
+
+		if (get_spot(t, m, ret_vaddrs[i], NULL, &s) == 0)
+			r = vec_push(&spots, s);
+	}
+	if (r == 0 && spots.n)
+		spots_attach(spots.at, spots.n, t->options.source, scope->pid, &n_failed);
+	for (size_t i = 0; i < spots.n && r == 0; i++)
+		if (spot_covers(spots.at[i], scope->pid))
+			r = mark(t, scope->as_id, spots.at[i]->vaddr + bias, WIRE_SITE_ATTACHED);
+	vec_free(&spots);
 	return r;
 }
 
@@ -207,14 +238,19 @@ void retsites_forget(struct retsites *t, pid_t pid, uint32_t as_id, bool last)
 		t->known.n = kept;
 }
 
-int retsites_widen(struct retsites *t, const struct module *m, struct errmsg *e)
+int retsites_widen(struct retsites *t, const struct module *m)
 {
+	VEC(struct spot *) spots = {0};
+	size_t n_failed = 0;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < t->spots.n; i++)
 		if (module_id(t->spots.at[i]->module) == module_id(m))
-			r = spot_widen(t->spots.at[i], t->options.source, e);
-	return r;
+			r = vec_push(&spots, t->spots.at[i]);
+	if (r == 0 && spots.n)
+		spots_attach(spots.at, spots.n, t->options.source, -1, &n_failed);
+	vec_free(&spots);
+	return r < 0 ? r : n_failed ? -EIO : 0;
 }
 
 bool retsites_shed(struct retsites *t)

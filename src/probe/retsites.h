@@ -48,6 +48,9 @@ void retsites_keep_return_value(struct retsites *t);
  */
 int retsites_add(struct retsites *t, const struct retsites_scope *scope, struct module *m,
 		 uint64_t ret_vaddr, uint64_t bias, struct counters *counters);
+/* The same for many call sites of a module, found before they were seen; those without a site are left out. */
+int retsites_add_callers(struct retsites *t, const struct retsites_scope *scope, struct module *m,
+			 const uint64_t *ret_vaddrs, size_t n, uint64_t bias);
 /* A call site whose address is in no file. */
 void retsites_mark_hopeless(struct retsites *t, uint32_t as_id, uint64_t ret_addr);
 
@@ -58,7 +61,8 @@ int retsites_adopt(struct retsites *t, const struct retsites_scope *scope,
 /* The process is gone; last: no other process uses the address space. */
 void retsites_forget(struct retsites *t, pid_t pid, uint32_t as_id, bool last);
 
-int retsites_widen(struct retsites *t, const struct module *m, struct errmsg *e);
+/* Attaches all sites of a file for every process; negative when one could not be. */
+int retsites_widen(struct retsites *t, const struct module *m);
 /* Takes away one link of a single process where there is one for every process. */
 bool retsites_shed(struct retsites *t);
 

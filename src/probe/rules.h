@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rules.h: finds out what this kernel emulates, by measuring it on a small function of our own.
+ * rules.h: finds out what this kernel does with probes, by trying it on a small function of our own.
  */
 #ifndef SPANPROF_PROBE_RULES_H
 #define SPANPROF_PROBE_RULES_H
@@ -9,18 +9,21 @@
 #include "probe/site.h"
 
 /*
- * Probes a push and a long nop in this very process, a few hundred calls each, and compares. On any
- * trouble the cautious answer is given: only what every kernel emulates. program_fd: any uprobe
- * program, which sees calls of a process that is no member; -1: one that does nothing.
+ * Probes a long nop in this very process and calls it once: whether the kernel emulated it shows in
+ * whether it had to make the page of code in which it steps over instructions. On any trouble the
+ * cautious answer is given: only what every kernel emulates.
+ *
+ * Links of Linux 6.6 to 6.9 see only one thread of a process: where that shows, the source is changed
+ * to perf events. To be called before programs are loaded for it.
  */
-void rules_measure(const struct attach_source *source, int program_fd, struct site_rules *ret);
+void rules_measure(struct attach_source *source, struct site_rules *ret);
 
-/* The figures behind it, ns per call: for doctor and probes. 0: could not be measured. */
+/* What probes cost, ns per call, the best of many: for doctor and probes. 0: could not be measured. */
 struct rules_cost {
 	uint64_t push_ns;
 	uint64_t long_nop_ns;
 	uint64_t stepped_ns;
 };
-void rules_measure_cost(const struct attach_source *source, int program_fd, struct rules_cost *ret);
+void rules_measure_cost(const struct attach_source *source, struct rules_cost *ret);
 
 #endif

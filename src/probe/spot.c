@@ -22,12 +22,33 @@ int spot_new(struct spot **ret, enum wire_probe_kind kind, uint32_t ep_id, struc
 	return 0;
 }
 
+struct spot_batch {
+	struct attachment attachment;
+	size_t n_links;
+};
+
+/* The attachment of a link that is given up; false when others still share it. */
+static bool release(struct spot_link *l, struct attachment *ret)
+{
+	*ret = l->attachment;
+	if (!l->batch)
+		return true;
+	if (--l->batch->n_links)
+		return false;
+	*ret = l->batch->attachment;
+	free(l->batch);
+	return true;
+}
+
 struct spot *spot_free(struct spot *s)
 {
+	struct attachment a;
+
 	if (!s)
 		return NULL;
 	for (size_t i = 0; i < s->links.n; i++)
-		probe_detach(&s->links.at[i].attachment);
+		if (release(&s->links.at[i], &a))
+			probe_detach(&a);
 	vec_free(&s->links);
 	module_unref(s->module);
 	free(s);
@@ -42,6 +63,20 @@ bool spot_covers(const struct spot *s, pid_t pid)
 	return false;
 }
 
+bool spot_is_own(const struct spot *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->links.n; i++)
+		if (s->links.at[i].pid == pid)
+			return true;
+	return false;
+}
+
+static uint64_t cookie_of(const struct spot *s, pid_t pid)
+{
+	return WIRE_COOKIE(s->ep_id, s->site.sp_slots, s->site.off) |
+	       (pid == -1 ? WIRE_COOKIE_F_WIDE : 0);
+}
+
 int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, struct errmsg *e)
 {
 	struct attach_point at = {.file_fd = module_fd(s->module),
@@ -49,7 +84,7 @@ int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, s
 				  .retprobe = s->kind == WIRE_P_URET,
 				  .pid = pid,
 				  .program_fd = s->program_fd,
-				  .cookie = WIRE_COOKIE(s->ep_id, s->site.sp_slots, s->site.off)};
+				  .cookie = cookie_of(s, pid)};
 	struct spot_link link = {.pid = pid, .attachment = ATTACHMENT_NONE};
 	int r;
 
@@ -63,9 +98,85 @@ int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, s
 	return r < 0 ? r : vec_push(&s->links, link);
 }
 
+/* The places of those that do not cover the process yet. */
+struct places {
+	struct spot **spots;
+	uint64_t *file_offs;
+	uint64_t *cookies;
+	size_t n;
+};
+
+static void places_deinit(struct places *p)
+{
+	free(p->spots);
+	free(p->file_offs);
+	free(p->cookies);
+}
+
+static int places_find(struct places *p, struct spot *const *spots, size_t n, pid_t pid)
+{
+	p->spots = calloc(n, sizeof(*p->spots));
+	p->file_offs = calloc(n, sizeof(*p->file_offs));
+	p->cookies = calloc(n, sizeof(*p->cookies));
+	if (!p->spots || !p->file_offs || !p->cookies)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		struct spot *s = spots[i];
+
+		if (spot_covers(s, pid))
+			continue;
+		if (!module_offset_of_vaddr(s->module, s->site.vaddr, &p->file_offs[p->n]))
+			return -EINVAL;
+		p->cookies[p->n] = cookie_of(s, pid);
+		p->spots[p->n++] = s;
+	}
+	return 0;
+}
+
+/* 0 when all of them share an attachment now; else nothing has changed. */
+static int attach_together(const struct places *p, const struct attach_source *source, pid_t pid)
+{
+	struct spot_batch *batch = calloc(1, sizeof(*batch));
+	const struct attach_batch at = {.file_fd = module_fd(p->spots[0]->module),
+					.pid = pid,
+					.program_fd = p->spots[0]->program_fd,
+					.file_offs = p->file_offs,
+					.cookies = p->cookies,
+					.n = p->n};
+	int r = batch ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < p->n; i++)
+		r = vec_reserve(&p->spots[i]->links, p->spots[i]->links.n + 1);
+	r = r < 0 ? r : probe_attach_batch(source, &at, &batch->attachment);
+	if (r < 0) {
+		free(batch);
+		return r;
+	}
+	for (size_t i = 0; i < p->n; i++)
+		vec_push(&p->spots[i]->links, (struct spot_link){.pid = pid,
+								 .attachment = ATTACHMENT_NONE,
+								 .batch = batch});
+	batch->n_links = p->n;
+	return 0;
+}
+
+void spots_attach(struct spot *const *spots, size_t n, const struct attach_source *source,
+		  pid_t pid, size_t *ret_failed)
+{
+	CLEANUP(places_deinit) struct places places = {0};
+	int r = places_find(&places, spots, n, pid);
+
+	*ret_failed = 0;
+	if (r == 0 && places.n > 1 && attach_together(&places, source, pid) == 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		*ret_failed += spot_attach(spots[i], source, pid, NULL) < 0;
+}
+
 void spots_detach(struct spot *const *spots, size_t n, pid_t pid)
 {
 	VEC(struct attachment) all = {0};
+	struct attachment a;
 
 	for (size_t i = 0; i < n; i++) {
 		struct spot *s = spots[i];
@@ -76,8 +187,8 @@ void spots_detach(struct spot *const *spots, size_t n, pid_t pid)
 
 			if (pid != SPOT_ALL && link.pid != pid)
 				s->links.at[kept++] = link;
-			else if (vec_push(&all, link.attachment) < 0)
-				probe_detach(&link.attachment);
+			else if (release(&link, &a) && vec_push(&all, a) < 0)
+				probe_detach(&a);
 		}
 		s->links.n = kept;
 	}
@@ -88,35 +199,19 @@ void spots_detach(struct spot *const *spots, size_t n, pid_t pid)
 	vec_free(&all);
 }
 
-/* Lets go of the links of single processes. */
-static bool detach_narrow(struct spot *s)
+bool spot_shed(struct spot *s)
 {
 	size_t kept = 0, n = s->links.n;
+	struct attachment a;
 
+	if (!spot_covers(s, -1))
+		return false;
 	for (size_t i = 0; i < n; i++) {
 		if (s->links.at[i].pid == -1)
 			s->links.at[kept++] = s->links.at[i];
-		else
-			probe_detach_later(&s->links.at[i].attachment, 1);
+		else if (release(&s->links.at[i], &a))
+			probe_detach_later(&a, 1);
 	}
 	s->links.n = kept;
 	return kept < n;
-}
-
-/*
- * Leave sites may fire twice for a while, which changes nothing; entries must not, so their narrow
- * links go first.
- */
-int spot_widen(struct spot *s, const struct attach_source *source, struct errmsg *e)
-{
-	if (spot_covers(s, -1))
-		return 0;
-	if (s->kind == WIRE_P_ENTER || s->kind == WIRE_P_URET)
-		detach_narrow(s);
-	return spot_attach(s, source, -1, e);
-}
-
-bool spot_shed(struct spot *s)
-{
-	return spot_covers(s, -1) && detach_narrow(s);
 }

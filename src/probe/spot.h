@@ -20,9 +20,12 @@
 
 enum { SPOT_NAME_MAX = 288 };
 
+struct spot_batch; /* an attachment that the links of several spots share */
+
 struct spot_link {
 	pid_t pid; /* -1: every process */
 	struct attachment attachment;
+	struct spot_batch *batch; /* NULL: it has its own */
 };
 
 struct spot {
@@ -46,18 +49,25 @@ struct spot *spot_free(struct spot *s);
 /* Nothing to do when the pid (-1: every process) is covered already. */
 int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, struct errmsg *e);
 /*
+ * The same for leave sites of one module, which come and go together where the kernel can do that.
+ * Those that cannot be attached are left uncovered, and counted in *ret_failed.
+ */
+void spots_attach(struct spot *const *spots, size_t n, const struct attach_source *source,
+		  pid_t pid, size_t *ret_failed);
+/*
  * The links of one process, without waiting for the kernel, or with SPOT_ALL all links of many spots,
  * which have gone when this returns.
  */
 #define SPOT_ALL 0
 void spots_detach(struct spot *const *spots, size_t n, pid_t pid);
 bool spot_covers(const struct spot *s, pid_t pid);
+/* Whether the process has a link of its own. */
+bool spot_is_own(const struct spot *s, pid_t pid);
 /*
- * One link for every process. The links of single processes stay until spot_shed takes them away,
- * one a call and true when there was one: it costs the kernel a grace period, for which the first
- * calls of a new process must not wait.
+ * Takes away the links of single processes of one leave site that has a link for every process, and
+ * true when there was one: it costs the kernel a grace period, for which the first calls of a new
+ * process must not wait.
  */
-int spot_widen(struct spot *s, const struct attach_source *source, struct errmsg *e);
 bool spot_shed(struct spot *s);
 
 #endif

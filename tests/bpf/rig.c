@@ -3,11 +3,10 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
-#include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,7 +47,7 @@ __asm__(
 
 void rig_open(struct rig *rig, const struct kern_options *options)
 {
-	static const struct kern_options defaults;
+	struct kern_options o = options ? *options : (struct kern_options){.ring_bytes = 0};
 	struct errmsg e;
 
 	memset(rig, 0, sizeof(*rig));
@@ -56,15 +55,17 @@ void rig_open(struct rig *rig, const struct kern_options *options)
 		print_message("needs root\n");
 		skip();
 	}
-	if (kern_new(&rig->kern, options ? options : &defaults, &e))
+	if (attach_source_read(&rig->source, &e))
+		fail_msg("%s", e.text);
+	o.multi_uprobes = rig->source.multi;
+	if (kern_new(&rig->kern, &o, &e))
 		fail_msg("%s", e.text);
 	kern_programs(rig->kern, &rig->programs);
 }
 
 void rig_close(struct rig *rig)
 {
-	for (size_t i = 0; i < rig->n_links; i++)
-		close(rig->links[i]);
+	probe_detach_all(rig->probes, rig->n_probes);
 	rig->kern = kern_free(rig->kern);
 	for (size_t i = 0; i < rig->events.n; i++)
 		free((void *)rig->events.at[i].h);
@@ -93,38 +94,20 @@ static int find_place(struct dl_phdr_info *info, size_t size, void *data)
 	return 0;
 }
 
-static int uprobe_type(void)
-{
-	AUTO_FILE FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "r");
-	int type = -1;
-
-	if (!f || fscanf(f, "%d", &type) != 1)
-		fail_msg("no uprobe events here");
-	return type;
-}
-
 void rig_attach(struct rig *rig, int program_fd, const void *at, uint64_t cookie)
 {
+	AUTO_CLOSE int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
 	struct place place = {.at = (uintptr_t)at};
-	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie);
-	struct perf_event_attr attr = {
-		.size = sizeof(attr),
-		.type = (uint32_t)uprobe_type(),
-		.config1 = (uintptr_t) "/proc/self/exe",
-	};
-	int fd, link;
+	struct attach_point point = {
+		.file_fd = fd, .pid = -1, .program_fd = program_fd, .cookie = cookie};
+	struct errmsg e;
 
+	assert_true(fd >= 0);
 	assert_int_equal(dl_iterate_phdr(find_place, &place), 1);
-	attr.config2 = place.off;
-	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
-	if (fd < 0)
-		fail_msg("perf_event_open: %s", strerror(errno));
-	link = bpf_link_create(program_fd, fd, BPF_PERF_EVENT, &opts);
-	if (link < 0)
-		fail_msg("bpf_link_create: %s", strerror(errno));
-	close(fd);
-	assert_true(rig->n_links < RIG_LINKS_MAX);
-	rig->links[rig->n_links++] = link;
+	point.file_off = place.off;
+	assert_true(rig->n_probes < RIG_PROBES_MAX);
+	if (probe_attach(&rig->source, &point, &rig->probes[rig->n_probes++], &e))
+		fail_msg("%s", e.text);
 }
 
 static void mark_site(struct rig *rig, const void *site)
@@ -147,7 +130,7 @@ void rig_endpoint(struct rig *rig, uint32_t ep_id, long (*fn)(void *arg),
 	assert_int_equal(bpf_map_update_elem(rig->programs.endpoints_fd, &ep_id, config, BPF_ANY),
 			 0);
 	assert_int_equal(kern_member_set(rig->kern, getpid(), &member), 0);
-	if (!rig->n_links) {
+	if (!rig->n_probes) {
 		rig_attach(rig, rig->programs.leave_fd, rig_site, 0);
 		mark_site(rig, rig_site);
 	}

@@ -11,14 +11,16 @@
 #include "base/vec.h"
 #include "model/decode.h"
 #include "pipe/kern.h"
+#include "probe/attach.h"
 
-enum { RIG_INSTANCE = 7, RIG_AS = 3, RIG_LINKS_MAX = 16 };
+enum { RIG_INSTANCE = 7, RIG_AS = 3, RIG_PROBES_MAX = 16 };
 
 struct rig {
 	struct kern *kern;
 	struct probe_programs programs;
-	int links[RIG_LINKS_MAX];
-	size_t n_links;
+	struct attach_source source;
+	struct attachment probes[RIG_PROBES_MAX];
+	size_t n_probes;
 	VEC(struct event) events; /* each one's h is owned */
 	struct counters counters; /* as read by rig_counters */
 };

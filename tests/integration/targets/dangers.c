@@ -244,6 +244,42 @@ static void play_fork(long count)
 	}
 }
 
+static int is_over;
+
+/* Short bursts, so that calls come all the time and the machine is not busy with them. */
+static void *call_on(void *unused)
+{
+	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE)) {
+		for (long i = 0; i < 20; i++)
+			expect(request(i, HOW_RETURN) == i + 1);
+		usleep(300);
+	}
+	return unused;
+}
+
+/* Forks for the first time while another thread calls; the child calls when that has long been noticed. */
+static void play_first_fork(long count)
+{
+	pthread_t thread;
+	int status = 0;
+	pid_t child;
+
+	if (pthread_create(&thread, NULL, call_on, NULL))
+		abort();
+	usleep(100000);
+	child = fork();
+	if (child == 0) {
+		sleep(3);
+		for (long i = 0; i < count; i++)
+			expect(request(i, HOW_RETURN) == i + 1);
+		_exit(n_bad != 0);
+	}
+	expect(waitpid(child, &status, 0) == child && status == 0);
+	__atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	n_calls += count;
+}
+
 static void play_tail_calls(long count)
 {
 	for (long i = 0; i < count; i++)
@@ -290,6 +326,7 @@ static const struct danger {
 	{"pthread_cancel", play_pthread_cancel},
 	{"swapcontext", play_swapcontext},
 	{"fork", play_fork},
+	{"first_fork", play_first_fork},
 	{"tail_calls", play_tail_calls},
 	{"recursion", play_recursion},
 	{"dear", play_dear},

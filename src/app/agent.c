@@ -227,6 +227,18 @@ static int drop_capabilities(struct agent *a, struct errmsg *e)
 	return r;
 }
 
+/* While it may still be allowed: it is not with the capabilities that are kept. */
+static void count_bpf_time(struct agent *a)
+{
+	if (!a->rules->agent.bpf_stats)
+		return;
+	a->stats_fd = bpftime_enable();
+	if (a->stats_fd < 0)
+		log_warning(
+			"event=bpf_stats_refused error=\"%s\" text=\"the run time of BPF programs is not counted: start with CAP_SYS_ADMIN, or set the sysctl kernel.bpf_stats_enabled\"",
+			strerror(-a->stats_fd));
+}
+
 static int set_up(struct agent *a, struct errmsg *e)
 {
 	int r = rules_load(a->options.config, &a->rules, e);
@@ -243,6 +255,8 @@ static int set_up(struct agent *a, struct errmsg *e)
 			"cannot read the tasks in the store; move the file away to start anew");
 	if (!r)
 		r = open_sources(a, e);
+	if (!r)
+		count_bpf_time(a);
 	if (!r)
 		r = drop_capabilities(a, e);
 	if (!r)
@@ -265,7 +279,7 @@ int agent_new(struct agent **ret, const struct agent_options *options, struct er
 	if (!a)
 		return errmsg_set(e, -ENOMEM, "out of memory");
 	a->options = *options;
-	a->signal_fd = a->profiler_fd = -1;
+	a->signal_fd = a->profiler_fd = a->stats_fd = -1;
 	a->started_ns = clock_mono_ns();
 	a->started_ms = (int64_t)(clock_real_ns() / 1000000);
 	notify_open(&a->notify);
@@ -311,6 +325,8 @@ struct agent *agent_free(struct agent *a)
 	notify_close(&a->notify);
 	if (a->signal_fd >= 0)
 		close(a->signal_fd);
+	if (a->stats_fd >= 0)
+		close(a->stats_fd);
 	if (a->epoll_fd >= 0)
 		close(a->epoll_fd);
 	free(a);
@@ -319,18 +335,36 @@ struct agent *agent_free(struct agent *a)
 
 /* ---- reload ---- */
 
+static bool same_text(const char *a, const char *b)
+{
+	return !strcmp(a ? a : "", b ? b : "");
+}
+
+static bool backend_same(const struct backend_config *a, const struct backend_config *b)
+{
+	bool same = a->n_addresses == b->n_addresses;
+
+	for (size_t i = 0; same && i < a->n_addresses; i++)
+		same = !strcmp(a->addresses[i], b->addresses[i]);
+	return same && same_text(a->name, b->name) && same_text(a->kind, b->kind) &&
+	       a->tls == b->tls && same_text(a->ca_file, b->ca_file) &&
+	       same_text(a->cert_file, b->cert_file) && same_text(a->key_file, b->key_file) &&
+	       same_text(a->server_name, b->server_name) && same_text(a->token, b->token) &&
+	       same_text(a->token_file, b->token_file) && same_text(a->spool_file, b->spool_file) &&
+	       a->poll_ns == b->poll_ns && a->heartbeat_ns == b->heartbeat_ns &&
+	       a->timeout_ns == b->timeout_ns && a->spool_bytes == b->spool_bytes &&
+	       a->spool_file_bytes == b->spool_file_bytes;
+}
+
 /* Things that only a restart can change. */
 static void warn_fixed(struct agent *a, const struct rules *next)
 {
-	const char *was = a->rules->agent.socket, *is = next->agent.socket;
 	bool backends = a->rules->n_backends != next->n_backends;
 
 	for (unsigned int i = 0; !backends && i < next->n_backends; i++)
-		backends = strcmp(a->rules->backends[i].name, next->backends[i].name);
-	if (strcmp(was ? was : "", is ? is : "") ||
-	    strcmp(a->rules->agent.store ? a->rules->agent.store : "",
-		   next->agent.store ? next->agent.store : "") ||
-	    backends)
+		backends = !backend_same(&a->rules->backends[i].config, &next->backends[i].config);
+	if (!same_text(a->rules->agent.socket, next->agent.socket) ||
+	    !same_text(a->rules->agent.store, next->agent.store) || backends)
 		log_warning(
 			"event=reload text=\"socket, store and backends change only when the agent is restarted\"");
 }

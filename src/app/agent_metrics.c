@@ -124,7 +124,8 @@ static void write_calls(struct agent *a, FILE *f)
 		cost += (double)(l.n_enter + l.n_leave) * HIT_COST_S;
 	}
 	one(f, "target_cost_seconds_total", "counter",
-	    "Estimate of the CPU time that probes and snapshots took from the targets.", cost);
+	    "Estimate, not a measurement: CPU time that probes and snapshots took from the targets.",
+	    cost);
 }
 
 static void write_agent(struct agent *a, FILE *f)
@@ -186,6 +187,27 @@ static void write_agent(struct agent *a, FILE *f)
 	    (double)ps.n_renewed);
 }
 
+/*
+ * Counted by the kernel when the rules ask for it (agent.bpf_stats), or the machine's administrator did
+ * (sysctl kernel.bpf_stats_enabled).
+ */
+static void write_bpf(struct agent *a, FILE *f)
+{
+	struct profiler_stats ps;
+
+	profiler_stats(a->profiler, &ps);
+	if (watch_runtime(a->watch, &ps.bpf))
+		return;
+	one(f, "bpf_stats", "gauge",
+	    "1: the run time of BPF programs is counted for this agent; 0: only target_cost is known.",
+	    a->stats_fd >= 0);
+	one(f, "bpf_run_seconds_total", "counter",
+	    "Time that the agent's BPF programs have run in other processes, while it was counted.",
+	    (double)ps.bpf.run_ns / 1e9);
+	one(f, "bpf_runs_total", "counter", "Runs of them, while they were counted.",
+	    (double)ps.bpf.n_runs);
+}
+
 static void write_store(struct agent *a, FILE *f)
 {
 	struct store_stats s;
@@ -210,6 +232,7 @@ char *agent_metrics(struct agent *a)
 	write_agent(a, f);
 	write_tasks(a, f);
 	write_calls(a, f);
+	write_bpf(a, f);
 	write_losses(a, f);
 	write_links(a, f);
 	write_store(a, f);

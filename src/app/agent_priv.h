@@ -91,6 +91,7 @@ struct agent {
 	struct notify notify;
 	sigset_t old_mask;
 	int signal_fd;
+	int stats_fd; /* the kernel counts run times while it is open; -1: not for us */
 	int epoll_fd;
 	int profiler_fd; /* in the epoll set; -1: none */
 	uint64_t profiler_generation;

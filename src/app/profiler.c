@@ -296,12 +296,23 @@ static void deactivate_all(struct profiler *p, uint64_t now_ns)
 		deactivate(p, p->active.n - 1, now_ns);
 }
 
+static void add_runtime(const struct profiler *p, struct bpftime *sum)
+{
+	struct bpftime now = {};
+
+	if (!p->engine || engine_runtime(p->engine, &now))
+		return;
+	sum->run_ns += now.run_ns;
+	sum->n_runs += now.n_runs;
+}
+
 /* Nothing may be attached when the engine is made anew: slots and counters start again. */
 static void renew(struct profiler *p, uint64_t now_ns)
 {
 	struct errmsg e = {};
 
 	deactivate_all(p, now_ns);
+	add_runtime(p, &p->stats.bpf);
 	p->engine = engine_free(p->engine);
 	p->renewed_ns = now_ns;
 	p->stats.n_renewed++;
@@ -653,6 +664,7 @@ void profiler_stats(const struct profiler *p, struct profiler_stats *ret)
 {
 	*ret = p->stats;
 	ret->n_gates = ret->n_processes = 0;
+	add_runtime(p, &ret->bpf);
 	for (size_t i = 0; i < p->active.n; i++) {
 		ret->n_gates += p->active.at[i].gates.n;
 		ret->n_processes += p->active.at[i].pids.n;

@@ -39,6 +39,7 @@ struct profiler_stats {
 	size_t n_open_spans;
 	size_t profile_bytes;
 	uint64_t n_attach_failed;
+	struct bpftime bpf; /* run time of the programs so far, while it is counted */
 	uint64_t n_renewed; /* times that the engine was made anew */
 };
 

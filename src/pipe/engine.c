@@ -621,6 +621,11 @@ int engine_latency(struct engine *e, uint32_t ep_id, struct latency *ret)
 	return kern_latency(e->kern, ep_id, ret);
 }
 
+int engine_runtime(const struct engine *e, struct bpftime *ret)
+{
+	return kern_bpf_runtime(e->kern, NULL, ret);
+}
+
 int engine_counters(struct engine *e, struct counters *ret)
 {
 	*ret = *user_counters(e);

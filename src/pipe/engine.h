@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "base/errmsg.h"
+#include "pipe/bpftime.h"
 #include "pipe/pipeline.h"
 #include "probe/probes.h"
 
@@ -103,6 +104,8 @@ void engine_stop(struct engine *e);
 int engine_latency(struct engine *e, uint32_t ep_id, struct latency *ret);
 /* BPF counters and user-space counters together. */
 int engine_counters(struct engine *e, struct counters *ret);
+/* Run time of the BPF programs, while it is counted: see bpftime.h. */
+int engine_runtime(const struct engine *e, struct bpftime *ret);
 struct pipeline *engine_pipeline(struct engine *e);
 struct probes *engine_probes(struct engine *e);
 

@@ -62,7 +62,6 @@ struct kern {
 	int *tick_fds;           /* borrowed from ticks */
 	uint64_t tick_period_ns; /* 0: closed */
 	uint64_t walk_not_before_ns;
-	int stats_fd;
 };
 
 static int on_record(void *ctx, void *data, size_t bytes)
@@ -261,7 +260,7 @@ int kern_new(struct kern **ret, const struct kern_options *options, struct errms
 
 	if (!k)
 		return errmsg_set(e, -ENOMEM, "cannot load the BPF programs: out of memory");
-	k->stats_fd = k->epoll_fd = -1;
+	k->epoll_fd = -1;
 	r = kern_setup(k, options, e);
 	if (r) {
 		kern_free(k);
@@ -294,8 +293,6 @@ struct kern *kern_free(struct kern *k)
 	kernskel__destroy(k->skel);
 	if (k->epoll_fd >= 0)
 		close(k->epoll_fd);
-	if (k->stats_fd >= 0)
-		close(k->stats_fd);
 	free(k->percpu);
 	free(k->ticks);
 	free(k->tick_fds);
@@ -665,31 +662,12 @@ int kern_walk_stuck(struct kern *k)
 	return r;
 }
 
-int kern_enable_stats(struct kern *k)
+int kern_bpf_runtime(const struct kern *k, const char *program, struct bpftime *ret)
 {
-	if (k->stats_fd >= 0)
-		return 0;
-	k->stats_fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
-	return k->stats_fd < 0 ? -errno : 0;
-}
+	struct bpftime sum = {};
+	int r = bpftime_add(k->skel->obj, program, &sum);
 
-int kern_bpf_runtime(const struct kern *k, const char *program, struct kern_runtime *ret)
-{
-	struct kern_runtime sum = {0};
-	struct bpf_program *p;
-
-	bpf_object__for_each_program(p, k->skel->obj)
-	{
-		struct bpf_prog_info info = {0};
-		uint32_t bytes = sizeof(info);
-
-		if (program && strcmp(program, bpf_program__name(p)))
-			continue;
-		if (bpf_obj_get_info_by_fd(bpf_program__fd(p), &info, &bytes))
-			return -errno;
-		sum.run_ns += info.run_time_ns;
-		sum.n_runs += info.run_cnt;
-	}
-	*ret = sum;
-	return 0;
+	if (!r)
+		*ret = sum;
+	return r;
 }

@@ -20,6 +20,7 @@
 #include "bpf/wire.h"
 #include "model/counters.h"
 #include "model/latency.h"
+#include "pipe/bpftime.h"
 #include "probe/probes.h"
 
 #define KERN_RING_DEFAULT   (2U << 20)      /* bytes; they count twice as resident */
@@ -109,13 +110,8 @@ int kern_sampling(struct kern *k, uint64_t period_ns, struct errmsg *e);
  */
 int kern_walk_stuck(struct kern *k);
 
-/* Run time of all programs; needs kern_enable_stats (CAP_SYS_ADMIN on most kernels). */
-struct kern_runtime {
-	uint64_t run_ns;
-	uint64_t n_runs;
-};
-int kern_enable_stats(struct kern *k);
+/* Run time, while it is counted: see bpftime.h. */
 /* program: a name as in bpf/ ("span_enter", "sample_tick", ...), NULL: all of them. */
-int kern_bpf_runtime(const struct kern *k, const char *program, struct kern_runtime *ret);
+int kern_bpf_runtime(const struct kern *k, const char *program, struct bpftime *ret);
 
 #endif

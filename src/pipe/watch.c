@@ -139,6 +139,11 @@ void watch_filter(struct watch *w, const char *const *names, size_t n)
 	__atomic_add_fetch(&w->skel->data->rules_gen, 1, __ATOMIC_SEQ_CST);
 }
 
+int watch_runtime(const struct watch *w, struct bpftime *sum)
+{
+	return bpftime_add(w->skel->obj, NULL, sum);
+}
+
 uint64_t watch_n_unsent(const struct watch *w)
 {
 	return __atomic_load_n(&w->skel->bss->n_unsent, __ATOMIC_RELAXED);

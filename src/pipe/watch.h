@@ -14,6 +14,7 @@
 
 #include "base/errmsg.h"
 #include "bpf/watch.h"
+#include "pipe/bpftime.h"
 
 struct watch;
 
@@ -43,6 +44,9 @@ void watch_unfollow(struct watch *w, pid_t pid);
 void watch_filter(struct watch *w, const char *const *names, size_t n);
 /* No more for the sake of this file alone. A hint: of too many, the oldest are forgotten. */
 void watch_rule_out(struct watch *w, const struct watch_file *file);
+
+/* Adds the run time of the watcher's programs, while it is counted: see bpftime.h. */
+int watch_runtime(const struct watch *w, struct bpftime *sum);
 
 /* Events that were not told since the start. */
 uint64_t watch_n_unsent(const struct watch *w);

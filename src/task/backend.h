@@ -21,7 +21,7 @@ struct backend_config {
 	const char *key_file;
 	const char *server_name; /* expected in the certificate instead of the address's host */
 	const char *token;       /* sent as "authentication" */
-	const char *token_file;  /* read at start and on reload, instead of token */
+	const char *token_file;  /* read at the start, instead of token */
 	uint64_t poll_ns;        /* between two task polls; default 20 s */
 	uint64_t heartbeat_ns;   /* between two keepAlive; default 30 s */
 	uint64_t timeout_ns;     /* of each call; default 30 s */

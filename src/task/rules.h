@@ -94,6 +94,7 @@ struct rules_backend {
 	char *token_file;
 	char *poll;
 	char *heartbeat;
+	char *timeout;
 	char *spool;
 	char *spool_file;
 	char *spool_file_size;
@@ -109,6 +110,7 @@ struct rules_agent {
 	char *store_size;
 	char *store_age;
 	char *scan_interval;
+	bool bpf_stats;
 	unsigned int mode;
 	uid_t *uids; /* owned; besides root and the agent's own */
 	uint64_t store_bytes;

@@ -370,6 +370,8 @@ static int check_backend(struct check *c, struct rules_backend *b, unsigned int 
 	if (!r)
 		r = check_duration(c, "heartbeat", b->heartbeat, 30 * NS_PER_S, &to->heartbeat_ns);
 	if (!r)
+		r = check_duration(c, "timeout", b->timeout, 30 * NS_PER_S, &to->timeout_ns);
+	if (!r)
 		r = check_size(c, "spool", b->spool, 8 << 20, &to->spool_bytes);
 	if (!r)
 		r = check_size(c, "spool_file_size", b->spool_file_size, 64 << 20,
@@ -378,6 +380,8 @@ static int check_backend(struct check *c, struct rules_backend *b, unsigned int 
 		return r;
 	if (to->poll_ns < 100 * NS_PER_MS || to->heartbeat_ns < 100 * NS_PER_MS)
 		return complain(c, "poll", "poll and heartbeat must be at least 100ms");
+	if (to->timeout_ns < 100 * NS_PER_MS || to->timeout_ns > 3600 * NS_PER_S)
+		return complain(c, "timeout", "must be from 100ms to 1h");
 	to->name = b->name;
 	to->kind = b->kind;
 	to->addresses = (const char *const *)b->addresses;

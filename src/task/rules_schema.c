@@ -112,6 +112,7 @@ static const cyaml_schema_field_t backend_fields[] = {
 	TEXT("token_file", struct rules_backend, token_file),
 	TEXT("poll", struct rules_backend, poll),
 	TEXT("heartbeat", struct rules_backend, heartbeat),
+	TEXT("timeout", struct rules_backend, timeout),
 	TEXT("spool", struct rules_backend, spool),
 	TEXT("spool_file", struct rules_backend, spool_file),
 	TEXT("spool_file_size", struct rules_backend, spool_file_size),
@@ -129,6 +130,7 @@ static const cyaml_schema_field_t agent_fields[] = {
 	TEXT("store_size", struct rules_agent, store_size),
 	TEXT("store_age", struct rules_agent, store_age),
 	TEXT("scan_interval", struct rules_agent, scan_interval),
+	BOOLEAN("bpf_stats", struct rules_agent, bpf_stats),
 	CYAML_FIELD_END,
 };
 

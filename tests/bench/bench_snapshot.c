@@ -173,12 +173,13 @@ static void measure(void **state)
 	pthread_t threads[THREADS_MAX];
 	double a, b;
 	struct rig rig;
-	int map, walk_fd, tick_fd;
+	int map, walk_fd, tick_fd, stats_fd;
 
 	if (n_threads >= THREADS_MAX)
 		n_threads = THREADS_MAX - 1;
 	rig_open(&rig, NULL);
-	assert_int_equal(kern_enable_stats(rig.kern), 0);
+	stats_fd = bpftime_enable();
+	assert_true(stats_fd >= 0);
 	map = bpf_map_create(BPF_MAP_TYPE_PERCPU_ARRAY, "stacks", 4, 1024, 1, NULL);
 	walk_fd = walk_program(map);
 	tick_fd = find_program("sample_tick");

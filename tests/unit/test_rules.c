@@ -55,6 +55,7 @@ static void test_everything(void **state)
 		"  store_size: 64M\n"
 		"  store_age: 2d\n"
 		"  scan_interval: 500ms\n"
+		"  bpf_stats: true\n"
 		"limits: {tasks: 4, parallel: 7, cpu: 0.5%, memory: 32M}\n"
 		"services:\n"
 		"- name: \"{env:SW_AGENT_NAME:shop}\"\n"
@@ -73,7 +74,7 @@ static void test_everything(void **state)
 		"   start: 2026-01-31T12:00:00Z}\n"
 		"backends:\n"
 		"- {name: oap, kind: skywalking, addresses: [\"a:1\", \"b:2\"], tls: true, ca_file: /ca,\n"
-		"   poll: 5s, token: secret}\n");
+		"   poll: 5s, timeout: 9s, token: secret}\n");
 	const struct backend_config *b = &r->backends[0].config;
 
 	assert_int_equal(r->agent.mode, 0660);
@@ -94,6 +95,8 @@ static void test_everything(void **state)
 	assert_string_equal(b->addresses[1], "b:2");
 	assert_int_equal(b->poll_ns, 5000000000);
 	assert_int_equal(b->heartbeat_ns, 30000000000);
+	assert_int_equal(b->timeout_ns, 9000000000);
+	assert_true(r->agent.bpf_stats);
 	assert_string_equal(b->token, "secret");
 	assert_null(b->cert_file);
 	rules_free(r);

@@ -14,6 +14,7 @@
 #include "code/module_cache.h"
 #include "code/process_file.h"
 #include "code/rule_cache.h"
+#include "code/syscall_stub.h"
 #include "proc/maps.h"
 
 enum {
@@ -474,6 +475,8 @@ static int find_cfi(struct space *s, struct module *m, uint64_t vaddr, const str
 	if (rule_cache_get(s->cache->rules, module_id(m), vaddr, &r, ret))
 		return r;
 	r = module_find_cfi(m, vaddr, s->buf);
+	if (r == CFI_E_NO_CFI)
+		r = syscall_stub_find_cfi(m, vaddr, s->buf);
 	if (r < 0)
 		return CFI_E_BAD; /* out of memory: not remembered */
 	if (rule_cache_put(s->cache->rules, module_id(m), vaddr, r, &s->buf->rule, ret))

@@ -90,7 +90,7 @@ int span_review(struct thread *t, __u32 slot, __u64 now, __u64 at_ns, const stru
 __u32 spans_review(struct thread *t, __u64 now, __u64 at_ns, const struct wire_wall *at);
 
 /* True when a snapshot of any of the spans in mask is due; moves their next times on. */
-int spans_due(struct thread *t, __u32 mask, __u64 now);
+int spans_due(struct thread *t, __u32 mask, __u64 oncpu_ns);
 
 /* The shortest dump period of the spans in mask. */
 __u64 spans_period(struct thread *t, __u32 mask);

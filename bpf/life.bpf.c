@@ -402,7 +402,7 @@ __noinline int span_promote(struct thread *t, __u32 slot, __u64 now, __u64 at_ns
 	s->span_id = __sync_fetch_and_add(&last_span_id, 1) + 1;
 	s->epoch = n->epoch;
 	s->period_ns = g->period_ns;
-	s->next_due_ns = now;
+	s->next_due_ns = at->oncpu_ns + bpf_get_prandom_u32() % (s->period_ns | 1);
 	s->flags &= ~SPAN_F_PROMOTE_FAILED;
 	header_fill(&p->h, t, WIRE_K_PROMOTED, sizeof(*p), now);
 	p->promoted_ns = at_ns;
@@ -481,8 +481,11 @@ __noinline __u32 spans_review(struct thread *t, __u64 now, __u64 at_ns, const st
 	return mask;
 }
 
-/* A tick a little early counts, so that jitter does not skip every other one. */
-__noinline int spans_due(struct thread *t, __u32 mask, __u64 now)
+/*
+ * Snapshots are due at equal steps of the thread's own on-CPU time, from a random first one: then the
+ * number of them that meets a piece of code follows from its CPU time, in however many bursts that is.
+ */
+__noinline int spans_due(struct thread *t, __u32 mask, __u64 oncpu_ns)
 {
 	int is_due = 0;
 
@@ -490,13 +493,12 @@ __noinline int spans_due(struct thread *t, __u32 mask, __u64 now)
 		return 0;
 	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
 		struct span *s = &t->spans[i];
+		__u64 period = s->period_ns;
 
-		if (!(mask >> i & 1) || now + s->period_ns / 4 < s->next_due_ns)
+		if (!(mask >> i & 1) || oncpu_ns < s->next_due_ns || !period)
 			continue;
 		is_due = 1;
-		s->next_due_ns += s->period_ns;
-		if (s->next_due_ns < now)
-			s->next_due_ns = now + s->period_ns;
+		s->next_due_ns += ((oncpu_ns - s->next_due_ns) / period + 1) * period;
 	}
 	return is_due;
 }

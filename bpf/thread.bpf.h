@@ -50,7 +50,7 @@ struct span {
 	__u64 sample_after_ns; /* of the gate; NEVER: nothing to be profiled */
 	__u64 threshold_ns;
 	__u64 period_ns;
-	__u64 next_due_ns;
+	__u64 next_due_ns; /* on the thread's clock of on-CPU time */
 	__u64 span_id;
 	__u32 ep_id;
 	__u32 gate_gen; /* gates_gen at which the gate's values above were read */

@@ -18,6 +18,8 @@ enum {
 	RETRY_NS = 1000000000,  /* between two looks for endpoints that are not there yet */
 	WALK_MIN_NS = 10000000, /* between two walks over the open spans that are off CPU */
 	WALK_MAX_NS = 100000000,
+	TICKS_PER_PERIOD = 8,
+	TICK_MIN_NS = 1000000,
 };
 
 struct member {
@@ -361,6 +363,19 @@ int engine_watch_exe(struct engine *e, int fd, const char *path, uint32_t instan
 	return attach_running(e, &all, &st, instance_id, ret_n, msg);
 }
 
+/*
+ * Snapshots are due by the on-CPU time of a thread. The clock that looks whether one is ticks by the
+ * time of day, so it must be faster, or threads that run in short bursts are met late and unevenly.
+ */
+static uint64_t tick_period(uint64_t period_ns)
+{
+	uint64_t tick_ns = period_ns / TICKS_PER_PERIOD;
+
+	if (tick_ns < TICK_MIN_NS)
+		tick_ns = TICK_MIN_NS;
+	return tick_ns < period_ns ? tick_ns : period_ns;
+}
+
 static int apply_sampling(struct engine *e, struct errmsg *msg)
 {
 	uint64_t period_ns = 0;
@@ -374,7 +389,7 @@ static int apply_sampling(struct engine *e, struct errmsg *msg)
 	if (period_ns == e->period_ns)
 		return 0;
 	e->period_ns = period_ns;
-	return kern_sampling(e->kern, period_ns, msg);
+	return kern_sampling(e->kern, tick_period(period_ns), msg);
 }
 
 static struct gate *find_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,6 +279,8 @@ int agent_new(struct agent **ret, const struct agent_options *options, struct er
 
 	if (!a)
 		return errmsg_set(e, -ENOMEM, "out of memory");
+	/* Threads of the backends and those that detach allocate little: no heap of 64 MB for each. */
+	mallopt(M_ARENA_MAX, 1);
 	a->options = *options;
 	a->signal_fd = a->profiler_fd = a->stats_fd = -1;
 	a->started_ns = clock_mono_ns();

@@ -3,33 +3,25 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "app/targets.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/vec.h"
-#include "probe/preset.h"
-
-enum { SLOT_NONE = UINT32_MAX };
 
 #define RING_BYTES (2UL << 20) /* resident twice over while something is attached */
 
 #define BUSY_INTERVAL_NS 50000000ULL   /* between two looks while something runs */
 #define IDLE_INTERVAL_NS 1000000000ULL /* and while nothing does */
 #define RENEW_EVERY_NS   60000000000ULL
-
-/* One endpoint of one service. */
-struct target {
-	const struct rules_service *rule;
-	char *spec;                 /* owned */
-	char *name;                 /* owned; NULL: the endpoint's own */
-	struct gate_endpoint names; /* texts of `parsed` */
-	struct endpoint *parsed;    /* owned: for its names; the engine has one of its own */
-	uint32_t slot;              /* in the engine; SLOT_NONE: not yet */
-};
+/* Symbol tables are given back when no new location has come for so long, then for twice as long... */
+#define REST_MIN_NS 5000000000ULL
+#define REST_MAX_NS 600000000000ULL
 
 struct open_gate {
 	uint32_t target; /* index */
@@ -52,11 +44,14 @@ struct profiler {
 	struct profiler_options options;
 	struct engine *engine; /* NULL: could not be made anew */
 	const struct rules *rules;
-	VEC(struct target) targets;
+	struct target_list targets;
 	VEC(struct active) active;
 	struct profiler_stats stats;
 	uint64_t last_ns; /* of the last dispatch */
 	uint64_t renewed_ns;
+	size_t n_locations; /* of the profile, at the last look */
+	uint64_t rest_at;   /* unless there are more until then; 0: they rest already */
+	uint64_t rest_ns;
 };
 
 /* ---- the engine ---- */
@@ -127,6 +122,7 @@ int profiler_new(struct profiler **ret, const struct profiler_options *options, 
 	if (!p)
 		return errmsg_set(e, -ENOMEM, "out of memory");
 	p->options = *options;
+	p->rest_ns = REST_MIN_NS;
 	r = make_engine(p, e);
 	if (r) {
 		profiler_free(p);
@@ -136,22 +132,12 @@ int profiler_new(struct profiler **ret, const struct profiler_options *options, 
 	return 0;
 }
 
-static void free_targets(struct target *at, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		free(at[i].spec);
-		free(at[i].name);
-		endpoint_free(at[i].parsed);
-	}
-	free(at);
-}
-
 struct profiler *profiler_free(struct profiler *p)
 {
 	if (!p)
 		return NULL;
 	engine_free(p->engine);
-	free_targets(p->targets.at, p->targets.n);
+	targets_free(p->targets.at, p->targets.n);
 	for (size_t i = 0; i < p->active.n; i++) {
 		vec_free(&p->active.at[i].pids);
 		vec_free(&p->active.at[i].gates);
@@ -161,92 +147,13 @@ struct profiler *profiler_free(struct profiler *p)
 	return NULL;
 }
 
-/* ---- endpoints ---- */
-
-typedef VEC(struct target) target_list;
-
-static int parse_target(struct target *t, struct errmsg *e)
-{
-	int r = parse_endpoint(t->spec, &t->parsed, e);
-
-	if (!r && t->name)
-		r = endpoint_set_display(t->parsed, t->name);
-	if (r)
-		return r;
-	t->names = (struct gate_endpoint){.spec = endpoint_text(t->parsed),
-					  .display = endpoint_display(t->parsed),
-					  .has_name = endpoint_has_name(t->parsed)};
-	return 0;
-}
-
-static int add_target(target_list *list, const struct rules_service *s, const char *spec,
-		      const char *name, struct errmsg *e)
-{
-	struct target t = {.rule = s, .slot = SLOT_NONE};
-	struct errmsg why = {};
-	int r;
-
-	t.spec = strdup(spec);
-	t.name = name && name[0] ? strdup(name) : NULL;
-	r = t.spec ? parse_target(&t, &why) : -ENOMEM;
-	if (!r)
-		r = vec_push(list, t);
-	if (!r)
-		return 0;
-	free(t.spec);
-	free(t.name);
-	endpoint_free(t.parsed);
-	return errmsg_set(e, r, "service '%.64s': %.600s", s->name,
-			  why.text[0] ? why.text : "out of memory");
-}
-
-static int add_preset(target_list *list, const struct rules_service *s,
-		      const struct rules_endpoint *ep, struct presets **presets, struct errmsg *e)
-{
-	const struct preset *preset;
-	struct errmsg why = {};
-	int r = *presets ? 0 : presets_open(presets, NULL, &why);
-
-	if (!r)
-		r = presets_find(*presets, ep->preset, &preset, &why);
-	if (r)
-		return errmsg_set(e, r, "service '%.64s': %.600s", s->name, why.text);
-	for (size_t i = 0; !r && i < preset->endpoints.n; i++)
-		r = add_target(list, s, preset->endpoints.at[i], ep->name, e);
-	return r;
-}
-
-static int list_targets(const struct rules *rules, target_list *list, struct errmsg *e)
-{
-	struct presets *presets = NULL;
-	int r = 0;
-
-	for (unsigned int i = 0; !r && i < rules->n_services; i++) {
-		const struct rules_service *s = &rules->services[i];
-
-		for (unsigned int k = 0; !r && k < s->n_endpoints; k++) {
-			const struct rules_endpoint *ep = &s->endpoints[k];
-
-			r = ep->preset && ep->preset[0]
-				    ? add_preset(list, s, ep, &presets, e)
-				    : add_target(list, s, ep->spec, ep->name, e);
-		}
-	}
-	presets_free(presets);
-	if (r) {
-		free_targets(list->at, list->n);
-		*list = (target_list){};
-	}
-	return r;
-}
-
 int profiler_check_rules(const struct rules *rules, size_t *ret_n, struct errmsg *e)
 {
-	target_list list = {};
-	int r = list_targets(rules, &list, e);
+	struct target_list list = {};
+	int r = targets_of_rules(rules, &list, e);
 
 	*ret_n = list.n;
-	free_targets(list.at, list.n);
+	targets_free(list.at, list.n);
 	return r;
 }
 
@@ -331,9 +238,9 @@ static bool has_slots(const struct profiler *p)
 int profiler_set_rules(struct profiler *p, const struct rules *rules, struct errmsg *e)
 {
 	uint64_t now_ns = clock_mono_ns();
-	target_list list = {};
+	struct target_list list = {};
 	bool same;
-	int r = list_targets(rules, &list, e);
+	int r = targets_of_rules(rules, &list, e);
 
 	if (r)
 		return r;
@@ -351,10 +258,26 @@ int profiler_set_rules(struct profiler *p, const struct rules *rules, struct err
 		if (has_slots(p))
 			renew(p, now_ns); /* slots cannot be given back one by one */
 	}
-	free_targets(p->targets.at, p->targets.n);
-	memcpy(&p->targets, &list, sizeof(list));
+	targets_free(p->targets.at, p->targets.n);
+	p->targets = list;
 	p->rules = rules;
 	return 0;
+}
+
+/* Each location is looked up once; the tables that this takes are many times as large as the result. */
+static void rest(struct profiler *p, uint64_t now_ns)
+{
+	size_t n = pipeline_profile(engine_pipeline(p->engine))->locations.n;
+
+	if (n != p->n_locations) {
+		p->n_locations = n;
+		p->rest_at = now_ns + p->rest_ns;
+	} else if (p->rest_at && now_ns >= p->rest_at) {
+		pipeline_rest(engine_pipeline(p->engine));
+		malloc_trim(0);
+		p->rest_at = 0;
+		p->rest_ns = 2 * p->rest_ns < REST_MAX_NS ? 2 * p->rest_ns : REST_MAX_NS;
+	}
 }
 
 void profiler_keep_small(struct profiler *p, size_t max_bytes, uint64_t now_ns)
@@ -364,6 +287,7 @@ void profiler_keep_small(struct profiler *p, size_t max_bytes, uint64_t now_ns)
 			renew(p, now_ns);
 		return;
 	}
+	rest(p, now_ns);
 	if (profile_bytes(pipeline_profile(engine_pipeline(p->engine))) <= max_bytes ||
 	    (p->renewed_ns && now_ns - p->renewed_ns < RENEW_EVERY_NS))
 		return;

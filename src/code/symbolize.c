@@ -290,6 +290,14 @@ void symbolizer_close_module(struct symbolizer *s, const struct module *m)
 		close_module(s, s->modules.at[*at]);
 }
 
+void symbolizer_rest(struct symbolizer *s)
+{
+	for (size_t i = 0; i < s->modules.n; i++)
+		close_module(s, s->modules.at[i]);
+	s->kallsyms = kallsyms_free(s->kallsyms);
+	s->kallsyms_read = false;
+}
+
 /* What is known of one source-level frame, before its texts are interned. */
 struct description {
 	const char *name;        /* as people know it */

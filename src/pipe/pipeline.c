@@ -88,6 +88,11 @@ struct pipeline *pipeline_free(struct pipeline *p)
 	return NULL;
 }
 
+void pipeline_rest(struct pipeline *p)
+{
+	symbolizer_rest(p->symbolizer);
+}
+
 struct profile *pipeline_profile(struct pipeline *p)
 {
 	return p->profile;

@@ -84,6 +84,9 @@ int pipeline_finish(struct pipeline *p, uint64_t now_ns);
  */
 int pipeline_symbolize(struct pipeline *p);
 
+/* Gives back what look-ups of symbols hold in memory; the next one reads it again. */
+void pipeline_rest(struct pipeline *p);
+
 /* Borrowed. */
 struct profile *pipeline_profile(struct pipeline *p);
 size_t pipeline_open_spans(const struct pipeline *p);

@@ -176,7 +176,8 @@ static __always_inline __u32 call_flags(struct thread *t, const struct call *cal
 		flags |= SPAN_F_BY_END;
 	else if (ep_flags & WIRE_EP_F_URETPROBE)
 		flags |= SPAN_F_URET;
-	else if (!site_known(t, call->ep_id, call->ret_addr, call->entry_ip))
+	else if (!(ep_flags & WIRE_EP_F_RET_SITES) &&
+		 !site_known(t, call->ep_id, call->ret_addr, call->entry_ip))
 		flags |= SPAN_F_SITE_UNKNOWN;
 	if (ep_flags & WIRE_EP_F_REPORT_SLOW)
 		flags |= SPAN_F_REPORT_SLOW;
@@ -380,6 +381,31 @@ SEC("uprobe")
 int span_uret(struct pt_regs *ctx)
 {
 	return leave(ctx, true);
+}
+
+/*
+ * An instruction by which a function is left, with its frame gone: SP is what it was at its entry. With
+ * any other SP it is a jump to a part of the function that lies elsewhere.
+ */
+SEC("uprobe")
+int span_ret(struct pt_regs *ctx)
+{
+	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
+	__u64 sp = ctx->sp;
+	__u32 ep_id = WIRE_COOKIE_EP(bpf_get_attach_cookie(ctx));
+
+	if (!t || !t->depth)
+		return 0;
+	for_each_slot (i, t) {
+		struct span *s = &t->spans[i];
+
+		if (!span_open(s) || s->ep_id != ep_id || s->entry_sp != sp)
+			continue;
+		name_at_leave(ctx, t, i);
+		span_close(t, i, WIRE_END_RETURN);
+		break;
+	}
+	return 0;
 }
 
 /* A declared end function: ends the innermost open span of its endpoint. */

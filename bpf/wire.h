@@ -306,7 +306,8 @@ enum wire_ep_flag {
 	WIRE_EP_F_KEYED = 1 << 6,         /* reserved: spans keyed by a pointer */
 	WIRE_EP_F_PROBED_SLOT = 1 << 7, /* entry_ip = probe ip - site_off, and SP is as at entry */
 	WIRE_EP_F_REPORT_SLOW =
-		1 << 8, /* WIRE_K_SLOW records for slow spans that are not profiled */
+		1 << 8,               /* WIRE_K_SLOW records for slow spans that are not profiled */
+	WIRE_EP_F_RET_SITES = 1 << 9, /* its own returns are probed: no return sites are needed */
 };
 
 /* Configuration of one endpoint slot, index ep_id of the map `endpoints`. */
@@ -326,7 +327,7 @@ struct wire_endpoint {
  * below its value at the function's first instruction (a site after "sub $24, %rsp": 3), so that
  * entry_sp = SP + WIRE_COOKIE_SP(c).
  */
-enum wire_probe_kind { WIRE_P_ENTER = 1, WIRE_P_LEAVE_SITE, WIRE_P_END, WIRE_P_URET };
+enum wire_probe_kind { WIRE_P_ENTER = 1, WIRE_P_LEAVE_SITE, WIRE_P_END, WIRE_P_URET, WIRE_P_RET };
 #define WIRE_COOKIE(ep_id, sp_slots, site_off) \
 	(((__u64)(site_off) << 32) | ((__u64)(sp_slots) << 16) | (__u16)(ep_id))
 /* The probe is there for every process: those with own probes for the endpoint leave it alone. */

@@ -115,7 +115,7 @@ static int get_pids(struct run_options *o, char *text)
 static int get_leave(struct run_options *o, const char *text)
 {
 	if (parse_leave_method(text, &o->leave))
-		return bad_value("--leave", text, "auto, retsite or uretprobe");
+		return bad_value("--leave", text, "auto, retsite, ret or uretprobe");
 	return 0;
 }
 

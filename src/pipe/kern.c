@@ -179,7 +179,7 @@ static void use_multi_uprobes(struct kernskel *skel)
 	struct bpf_program *const programs[] = {
 		skel->progs.span_enter, skel->progs.span_enter_sleepable,
 		skel->progs.span_leave, skel->progs.span_uret,
-		skel->progs.span_end,
+		skel->progs.span_end,   skel->progs.span_ret,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
@@ -306,6 +306,7 @@ void kern_programs(const struct kern *k, struct probe_programs *ret)
 	ret->enter_sleepable_fd = bpf_program__fd(k->skel->progs.span_enter_sleepable);
 	ret->leave_fd = bpf_program__fd(k->skel->progs.span_leave);
 	ret->end_fd = bpf_program__fd(k->skel->progs.span_end);
+	ret->ret_fd = bpf_program__fd(k->skel->progs.span_ret);
 	ret->uret_fd = bpf_program__fd(k->skel->progs.span_uret);
 	ret->endpoints_fd = bpf_map__fd(k->skel->maps.endpoints);
 	ret->return_sites_fd = bpf_map__fd(k->skel->maps.return_sites);

@@ -220,6 +220,18 @@ static void find_target(const struct decoded *d, uint64_t vaddr, struct insn *re
 	ret->target_known = true;
 }
 
+static void judge_indirect(const struct decoded *d, struct insn *ret)
+{
+	const ZydisDecodedOperand *op = &d->ops[0];
+
+	if (ret->flow != INSN_JMP_INDIRECT || d->i.operand_count_visible == 0)
+		return;
+	ret->notrack = has_prefix(&d->i, 0x3e);
+	ret->through_field = op->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+			     op->mem.index == ZYDIS_REGISTER_NONE &&
+			     op->mem.base != ZYDIS_REGISTER_NONE;
+}
+
 static bool decode(const uint8_t *code, size_t n, struct decoded *ret)
 {
 	ZydisDecoder decoder;
@@ -245,6 +257,7 @@ int decode_insn(const uint8_t *code, size_t n, uint64_t vaddr, struct insn *ret)
 	judge_writes(&d, ret);
 	find_copy(&d, ret);
 	find_target(&d, vaddr, ret);
+	judge_indirect(&d, ret);
 	return 0;
 }
 

@@ -44,6 +44,8 @@ struct insn {
 	uint64_t
 		target; /* JCC, JMP, CALL: absolute; JMP_INDIRECT, CALL_INDIRECT through [rip+d]: the slot */
 	bool target_known;
+	bool notrack;       /* JMP_INDIRECT: compilers mark jump tables so, with -fcf-protection */
+	bool through_field; /* JMP_INDIRECT: through memory at a fixed place or a fixed offset */
 };
 
 /* 0, or -EINVAL when the bytes at code are no instruction (or it is cut off). */

@@ -10,6 +10,7 @@
 #include "code/section.h"
 #include "probe/endpoint_priv.h"
 #include "probe/insn.h"
+#include "probe/rets.h"
 #include "probe/usdt.h"
 
 enum { MODULES_MAX = 512, NOTES_BYTES_MAX = 4 << 20, CODE_MAX = 64 << 10 };
@@ -201,11 +202,8 @@ static int choose_leave(const struct endpoint *ep, const struct plan_options *o,
 		leave = o->leave;
 	if (leave == LEAVE_AUTO || leave == LEAVE_END)
 		leave = endpoint_end(ep) ? LEAVE_END : LEAVE_RETSITE;
-	if (leave == LEAVE_RET)
-		return errmsg_set(
-			e, -EOPNOTSUPP,
-			"endpoint '%s': leave method 'ret' is not supported: use retsite (the default)",
-			endpoint_text(ep));
+	if (leave == LEAVE_RET && endpoint_end(ep))
+		leave = LEAVE_END;
 	if (leave == LEAVE_URETPROBE && danger && !o->force)
 		return errmsg_set(
 			e, -EPERM,
@@ -239,6 +237,64 @@ static int choose_site(struct plan_target *t, uint32_t keep, const struct plan_o
 					  : "the kernel accepts none of its first instructions");
 	t->places[0].vaddr = f->vaddr;
 	t->n = 1;
+	return 0;
+}
+
+int plan_rets(const struct resolved *f, const char *text, struct plan_target *ret, struct errmsg *e)
+{
+	struct rets found;
+	int r = find_rets(f->binary, f->vaddr, f->bytes, &found);
+
+	if (r < 0)
+		return r;
+	if (r != RETS_OK)
+		return errmsg_set(
+			e, -EOPNOTSUPP,
+			"endpoint '%s': the returns of %s cannot be probed: %s (at 0x%" PRIx64
+			" of %s); use leave=retsite (the default)",
+			text, f->name, rets_reason((enum rets_result)r), found.trouble,
+			module_path(binary_module(f->binary)));
+	_Static_assert((int)RETS_MAX <= (int)PLAN_PLACES_MAX, "all returns are places");
+	ret->function = *f;
+	ret->n = found.n;
+	for (size_t i = 0; i < found.n; i++)
+		ret->places[i] =
+			(struct plan_place){.vaddr = found.at[i], .site = {.vaddr = found.at[i]}};
+	return 0;
+}
+
+/* The entry's place again, at the function's first byte. */
+static int enter_at_first(struct plan *p)
+{
+	struct plan_place *entry = &p->entry.places[0];
+	struct module *m = binary_module(p->entry.function.binary);
+	uint8_t code[16];
+	struct insn i;
+	size_t n = module_read_code(m, entry->vaddr, code, sizeof(code));
+
+	entry->site = (struct site){.vaddr = entry->vaddr};
+	return decode_insn(code, n, entry->vaddr, &i) == 0 && !i.refused ? 0 : -EOPNOTSUPP;
+}
+
+/* A function of one block may be left where it is best entered. */
+static int part_entry(struct plan *p, const struct endpoint *ep, struct errmsg *e)
+{
+	struct plan_place *entry = &p->entry.places[0];
+	bool is_one = false;
+	int r = 0;
+
+	for (size_t i = 0; i < p->rets.n; i++)
+		is_one |= p->rets.places[i].vaddr == entry->site.vaddr;
+	if (is_one)
+		r = enter_at_first(p);
+	for (size_t i = 0; r == 0 && i < p->rets.n; i++)
+		if (p->rets.places[i].vaddr == entry->site.vaddr)
+			r = -EOPNOTSUPP;
+	if (r < 0)
+		return errmsg_set(
+			e, r,
+			"endpoint '%s': the only instruction of %s that can be probed is that by which it is left; use leave=retsite (the default)",
+			endpoint_text(ep), p->entry.function.name);
 	return 0;
 }
 
@@ -344,6 +400,9 @@ static void note_warnings(struct plan *p, const struct plan_options *o)
 	if (!p->entry.places[0].site.cheap)
 		warn(p, p->entry.function.name,
 		     " has no cheap place for a probe: each call pays for single-stepping (about 1 us, on virtual machines up to 12 us)");
+	if (p->leave == LEAVE_RET)
+		warn(p, p->entry.function.name,
+		     ": each return pays for single-stepping (about 1 us, on virtual machines up to 12 us)");
 	if (p->nameless)
 		warn(p, "cannot name endpoints of this build, profiling without names: ",
 		     module_path(binary_module(p->entry.function.binary)));
@@ -404,6 +463,7 @@ static int choose_sites(const struct endpoint *ep, const struct plan_options *o,
 {
 	/* The handler must see the return address before a uretprobe replaces it. */
 	bool first_byte = p->leave == LEAVE_URETPROBE;
+	bool at_first = false;
 	int r = 0;
 
 	if (p->entry.n == 0)
@@ -415,7 +475,12 @@ static int choose_sites(const struct endpoint *ep, const struct plan_options *o,
 	/* The end's condition may read any argument. */
 	if (r == 0 && endpoint_end(ep) && p->end.n == 0)
 		r = choose_site(&p->end, ARGUMENTS, o, ep, e);
-	if (r == 0 && endpoint_target(ep)->kind != ENDPOINT_USDT && !first_byte)
+	if (r == 0 && p->leave == LEAVE_RET) {
+		r = plan_rets(&p->entry.function, endpoint_text(ep), &p->rets, e);
+		r = r < 0 ? r : part_entry(p, ep, e);
+		at_first = r == 0 && p->entry.places[0].site.off == 0;
+	}
+	if (r == 0 && endpoint_target(ep)->kind != ENDPOINT_USDT && !first_byte && !at_first)
 		move_registers(p->wire.entry_ops, p->wire.n_entry_ops, &p->entry.places[0].site);
 	if (r == 0 && endpoint_end(ep) && endpoint_end(ep)->kind != ENDPOINT_USDT)
 		move_registers(p->wire.leave_ops, p->wire.n_leave_ops, &p->end.places[0].site);
@@ -445,6 +510,8 @@ int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
 		return r;
 	if (p->leave == LEAVE_URETPROBE)
 		p->wire.flags |= WIRE_EP_F_URETPROBE;
+	if (p->leave == LEAVE_RET)
+		p->wire.flags |= WIRE_EP_F_RET_SITES;
 	p->wire.site_off = p->entry.places[0].site.off;
 	note_warnings(p, o);
 	return 0;

@@ -14,9 +14,9 @@
 #include "probe/resolve.h"
 #include "probe/site.h"
 
-enum { PLAN_PLACES_MAX = 8 };
+enum { PLAN_PLACES_MAX = 64 };
 
-/* One place to probe: a function's entry, or one of the places of a USDT probe. */
+/* One place to probe: a function's entry, one of its returns, or one place of a USDT probe. */
 struct plan_place {
 	uint64_t vaddr; /* of the function or the USDT place */
 	struct site site;
@@ -35,6 +35,7 @@ struct plan {
 	enum leave_method leave;
 	bool nameless;           /* a name was asked for, but this build is not known */
 	bool wants_return_value; /* return sites must come before RAX is written */
+	struct plan_target rets; /* LEAVE_RET: where the function is left; n 0: otherwise */
 	struct wire_endpoint wire;
 	char warning[512]; /* "" */
 };
@@ -49,6 +50,10 @@ struct plan_options {
 /* 0; -ENOENT: not in this process; -ESRCH: the option file= leaves this build out; another negative errno with the message set. */
 int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
 		  const struct plan_options *o, struct plan *p, struct errmsg *e);
+
+/* The places where a function is left; r is OK or the message is set. */
+int plan_rets(const struct resolved *f, const char *text, struct plan_target *ret,
+	      struct errmsg *e);
 
 /* Runtimes of all modules of the process together. */
 unsigned int plan_runtimes(const struct resolve_input *in);

@@ -25,6 +25,7 @@ struct probe_programs {
 	int enter_sleepable_fd; /* reads names from pages that are not mapped yet */
 	int leave_fd;           /* return sites */
 	int end_fd;             /* declared end functions */
+	int ret_fd;             /* returns of the function itself */
 	int uret_fd;
 	int endpoints_fd;    /* array map: struct wire_endpoint */
 	int return_sites_fd; /* hash map: struct wire_site_key -> __u32 state */

@@ -63,6 +63,20 @@ def danger(name):
             check(ended > 0, "no end was seen")
 
 
+@cases(["returns", "longjmp", "siglongjmp", "pthread_exit", "swapcontext", "fork", "recursion"])
+def danger_with_probed_returns(name):
+    """The same when the function's own returns are probed: each call costs more, so there are fewer."""
+    count = max(20, int(COUNT * DANGERS[name] / 4))
+    endpoints = ENDPOINTS.get(name, ["request"])
+    profile, calls = play("dangers", name, count, endpoints=[f"{e};leave=ret" for e in endpoints])
+    for index in range(len(endpoints)):
+        _, ended, unknown = all_counted(profile, index, calls // len(endpoints))
+        if name == "recursion":
+            check(ended > 0, "no end was seen")
+        if name in ("returns", "swapcontext", "fork"):
+            check(unknown <= 8 and ended > 0, f"{unknown} ends were not seen, {ended} were")
+
+
 @test
 def exceptions_cross_the_endpoint():
     profile, calls = play("throws", COUNT, endpoints=["'shop::order(std::*'(stdstring(arg0))"])

@@ -1,0 +1,67 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""leave=ret: the function's own returns are probed, whatever compiler made it, or it is refused with a reason."""
+import re
+
+from harness import Target, cases, check, folder, load, main, need_bpf, profiling, spanprof
+
+BUILDS = ["gcc-O0", "gcc-O2", "gcc-O3", "clang-O0", "clang-O2"]
+COUNT = 500
+
+
+def play(build, way, endpoint):
+    """(profile, calls that the target counts, messages of spanprof)"""
+    with folder() as path:
+        with Target(f"leaves-{build}", way, COUNT) as target:
+            with profiling(path / "out.json", "-p", target.pid, "--endpoint", endpoint, "--min-duration",
+                           "10s") as command:
+                target.go()
+                line = target.lines.wait_for("^calls ", 60)
+                target.wait_done()
+            check(target.end() == 0, "the target's own checks")
+        return load(path / "out.json"), int(re.search(r"\d+", line)[0]), command.stderr
+
+
+def counted(profile, calls, unknown=0):
+    e = profile.endpoints[0]
+    check(e["calls"] == calls, f"{e['calls']} calls seen, {calls} made")
+    check(e["end_unknown"] <= unknown, f"{e['end_unknown']} ends were not seen")
+    check(e["ended"] + e["end_unknown"] == calls, f"{e['ended']} ends of {calls} calls")
+
+
+@cases([(b, w) for b in BUILDS for w in ("several", "tail", "recurse", "table")])
+def returns(case):
+    build, way = case
+    profile, calls, _ = play(build, way, f"{way};leave=ret")
+    counted(profile, calls)
+
+
+@cases(BUILDS)
+def pointer(build):
+    """A jump through a register in the place of a return is refused, since it may be a jump table."""
+    with Target(f"leaves-{build}", "pointer", 1) as target:
+        status, _, err = spanprof("run", "-p", target.pid, "--endpoint", "pointer;leave=ret", "--for", "100ms")
+    if status == 0:
+        profile, calls, _ = play(build, "pointer", "pointer;leave=ret")
+        counted(profile, calls)
+    else:
+        check(status == 1 and "whether it leaves the function" in err, err)
+
+
+@cases(["gcc-O2", "clang-O2"])
+def never_returns(build):
+    with Target(f"leaves-{build}", "never", 1) as target:
+        status, _, err = spanprof("run", "-p", target.pid, "--endpoint", "never;leave=ret", "--for", "100ms")
+        check(status == 1 and "it has none" in err, err)
+        target.play()
+        check(target.end() == 0, "the target's own checks")
+
+
+@cases(BUILDS)
+def called_from_no_file(build):
+    """No probe can be put where the calls come from: from the first of them on, the returns are probed."""
+    profile, calls, _ = play(build, "jit", "several")
+    counted(profile, calls, unknown=COUNT - 1)
+
+
+main(needs=[need_bpf])

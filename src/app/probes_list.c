@@ -21,7 +21,7 @@
 
 enum { MODULES_MAX = 512, CODE_BYTES = 4096, NOTES_BYTES_MAX = 4 << 20, LIST_MAX = 200 };
 
-/* What a name usually reads: the first two arguments. */
+/* What a name usually reads: the first two arguments, if there are any. */
 #define NAME_REGISTERS ((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI))
 
 struct collect {
@@ -78,7 +78,8 @@ static void choose_site(struct candidate *f, struct binary *b)
 	fn.function_bytes = bytes;
 	fn.code_bytes = module_read_code(binary_module(b), f->function.vaddr, code,
 					 bytes && bytes < sizeof(code) ? bytes : sizeof(code));
-	f->has_site = site_choose_entry(&fn, NAME_REGISTERS, &rules, &f->site) == SITE_OK;
+	f->has_site = site_choose_entry(&fn, NAME_REGISTERS & ~site_unused_arguments(&fn), &rules,
+					&f->site) == SITE_OK;
 	if (!f->has_site && !f->why_not)
 		f->why_not = "the kernel accepts no probe on its first instructions";
 }

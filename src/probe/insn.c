@@ -192,6 +192,42 @@ static void judge_writes(const struct decoded *d, struct insn *ret)
 	}
 }
 
+static uint32_t register_bit(ZydisRegister reg)
+{
+	int r = wire_register(reg);
+
+	return r >= 0 && r != WIRE_REG_RSP ? 1U << r : 0;
+}
+
+/* xor %edi,%edi and sub %edi,%edi */
+static bool is_zeroing(const struct decoded *d)
+{
+	const ZydisDecodedOperand *ops = d->ops;
+
+	return (d->i.mnemonic == ZYDIS_MNEMONIC_XOR || d->i.mnemonic == ZYDIS_MNEMONIC_SUB) &&
+	       ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+	       ops[1].type == ZYDIS_OPERAND_TYPE_REGISTER && ops[0].reg.value == ops[1].reg.value &&
+	       ops[0].size >= 32;
+}
+
+static void judge_reads(const struct decoded *d, struct insn *ret)
+{
+	for (unsigned int k = 0; k < d->i.operand_count; k++) {
+		const ZydisDecodedOperand *op = &d->ops[k];
+
+		if (op->type == ZYDIS_OPERAND_TYPE_MEMORY) {
+			ret->reads |= register_bit(op->mem.base) | register_bit(op->mem.index);
+		} else if (op->type == ZYDIS_OPERAND_TYPE_REGISTER) {
+			if (op->actions & ZYDIS_OPERAND_ACTION_MASK_READ)
+				ret->reads |= register_bit(op->reg.value);
+			if ((op->actions & ZYDIS_OPERAND_ACTION_WRITE) && op->size >= 32)
+				ret->sets |= register_bit(op->reg.value);
+		}
+	}
+	if (is_zeroing(d))
+		ret->reads &= ~register_bit(d->ops[0].reg.value);
+}
+
 static void find_copy(const struct decoded *d, struct insn *ret)
 {
 	const ZydisDecodedOperand *ops = d->ops;
@@ -255,6 +291,7 @@ int decode_insn(const uint8_t *code, size_t n, uint64_t vaddr, struct insn *ret)
 	ret->cheap &= !ret->refused;
 	judge_stack(&d, ret);
 	judge_writes(&d, ret);
+	judge_reads(&d, ret);
 	find_copy(&d, ret);
 	find_target(&d, vaddr, ret);
 	judge_indirect(&d, ret);

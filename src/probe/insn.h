@@ -39,6 +39,8 @@ struct insn {
 	bool sp_rises; /* RSP changes by an unknown amount, upwards (leave) */
 	int32_t sp_delta;
 	uint32_t writes; /* bit i: enum wire_reg i, RSP and RIP left out */
+	uint32_t reads;  /* the same; a register that is set to zero by xor or sub is not read */
+	uint32_t sets;   /* of `writes`, those of which no old bit is left */
 	int8_t copy_to;  /* enum wire_reg: all 64 bits of copy_from go here; -1: no such copy */
 	int8_t copy_from;
 	uint64_t

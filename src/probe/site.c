@@ -124,6 +124,31 @@ enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 	return have_dear ? SITE_OK : off ? SITE_E_REFUSED : SITE_E_DECODE;
 }
 
+#define ARGUMENTS                                                             \
+	((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI) | (1U << WIRE_REG_RDX) | \
+	 (1U << WIRE_REG_RCX) | (1U << WIRE_REG_R8) | (1U << WIRE_REG_R9))
+
+uint32_t site_unused_arguments(const struct site_function *f)
+{
+	uint64_t block_end = first_target(f);
+	uint32_t unused = 0, open = ARGUMENTS;
+	size_t off = 0;
+	struct insn i;
+
+	for (unsigned int n = 0; n < ENTRY_INSNS_MAX && f->vaddr + off < block_end; n++) {
+		if (decode_insn(f->code + off, f->code_bytes - off, f->vaddr + off, &i) < 0)
+			break;
+		/* Jumps and calls pass on all of them, system calls some. */
+		if (i.flow != INSN_PLAIN)
+			break;
+		open &= ~i.reads;
+		unused |= open & i.sets;
+		open &= ~i.writes;
+		off += i.bytes;
+	}
+	return unused;
+}
+
 /* After the instruction SP may be at or below the callee's entry SP, or control is elsewhere. */
 static bool ends_return(const struct insn *i)
 {

@@ -56,6 +56,12 @@ enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 				   const struct site_rules *rules, struct site *ret);
 
 /*
+ * Argument registers (bits of enum wire_reg) that the function overwrites in its first basic block
+ * before anything has read them: it has no such argument, or does not look at it.
+ */
+uint32_t site_unused_arguments(const struct site_function *f);
+
+/*
  * Return site: the code around a return address. The site comes before SP goes down, before control
  * flow leaves, and before a register in `keep` (the return value) is written.
  */

@@ -101,6 +101,50 @@ static void copies_are_followed(void **state)
 	assert_int_equal(s.moved[WIRE_REG_RBX], SITE_LOST);
 }
 
+static void unused_arguments(void **state)
+{
+	static const struct {
+		const char *what;
+		uint8_t code[24];
+		size_t n;
+		uint32_t unused;
+	} cases[] = {
+		{"xor %edi,%edi; mov %rdx,%rsi; jmp",
+		 {0x31, 0xff, 0x48, 0x89, 0xd6, 0xe9, 0, 0, 0, 0},
+		 10,
+		 ARGS},
+		{"mov (%rdi),%rdi; lea 8(%rsi),%rsi: both are read first",
+		 {0x48, 0x8b, 0x3f, 0x48, 0x8d, 0x76, 0x08, 0xe9, 0, 0, 0, 0},
+		 12,
+		 0},
+		{"mov $1,%dil; mov $1,%si: the rest of the register stays",
+		 {0x40, 0xb7, 0x01, 0x66, 0xbe, 0x01, 0x00, 0xe9, 0, 0, 0, 0},
+		 12,
+		 0},
+		{"call; xor %edi,%edi: the callee may look", {0xe8, 0, 0, 0, 0, 0x31, 0xff}, 7, 0},
+		{"push %rdi; xor %edi,%edi", {0x57, 0x31, 0xff, 0xc3}, 4, 0},
+		{"mov (%rax,%rsi,8),%rsi; xor %ecx,%ecx",
+		 {0x48, 0x8b, 0x34, 0xf0, 0x31, 0xc9, 0xc3},
+		 7,
+		 1U << WIRE_REG_RCX},
+		{"jmp back to the second instruction: the block ends there",
+		 {0x31, 0xc0, 0x31, 0xff, 0xeb, 0xfc},
+		 6,
+		 0},
+		{"rep movsb reads %rdi, %rsi and %rcx", {0xf3, 0xa4, 0x31, 0xff, 0xc3}, 5, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct site_function f = {.code = cases[i].code,
+					  .code_bytes = cases[i].n,
+					  .vaddr = 0x1000,
+					  .function_bytes = cases[i].n};
+
+		if (site_unused_arguments(&f) != cases[i].unused)
+			fail_msg("%s: %x", cases[i].what, site_unused_arguments(&f));
+	}
+}
+
 static void long_nops_are_cheap_where_emulated(void **state)
 {
 	const uint8_t code[] = {0x0f, 0x1f, 0x44, 0, 0, 0xc3};
@@ -259,6 +303,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(entry_sites),
 		cmocka_unit_test(copies_are_followed),
+		cmocka_unit_test(unused_arguments),
 		cmocka_unit_test(long_nops_are_cheap_where_emulated),
 		cmocka_unit_test(no_instruction_no_site),
 		cmocka_unit_test(return_sites),

@@ -125,7 +125,7 @@ static int sample(struct engine *engine, struct endpoint *take_ep, pid_t pid, st
 	}
 	s->ep = take_ep;
 	r = engine_set_gate(engine, ep_id, INSTANCE, &gate, e);
-	r = r < 0 ? r : engine_add_process(engine, pid, INSTANCE, e);
+	r = r < 0 ? r : engine_add_instance(engine, pid, INSTANCE, e);
 	r = r < 0 ? r : watch(engine, s, for_ns);
 	return r < 0 ? r : engine_finish(engine, clock_mono_ns());
 }
@@ -146,7 +146,8 @@ static void print_samples(const struct samples *s, const struct latency *l, uint
 int probes_check(struct inspect *i, const struct probes_command *c)
 {
 	struct samples s = {0};
-	struct engine_options o = {.probes = {.preset_callers = true,
+	struct engine_options o = {.follow_forks = true,
+				   .probes = {.preset_callers = true,
 					      .report_slow = true,
 					      .debug_dirs = c->debug_dirs},
 				   .pipeline = {.no_symbols = true},

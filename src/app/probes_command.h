@@ -10,7 +10,7 @@
 #include "app/inspect.h"
 #include "probe/site.h"
 
-enum { CANDIDATES_MAX = 96, CANDIDATES_ALL = 1024 }; /* functions counted */
+enum { CANDIDATES_MAX = 480, CANDIDATES_ALL = 4096 }; /* functions counted */
 
 struct probes_command {
 	pid_t pid;
@@ -25,7 +25,9 @@ struct probes_command {
 struct candidate {
 	struct resolved function;
 	struct site site;
+	size_t idx; /* among those found, in the order of the symbol tables */
 	bool has_site;
+	bool makes_calls;
 	const char *why_not; /* NULL: can be probed */
 };
 
@@ -36,7 +38,10 @@ struct candidates {
 	size_t n_left_out; /* by the limit */
 };
 
-/* Functions of the process that match; ordered as in the symbol tables. */
+/*
+ * Functions of the process that match, `max` at most: ordered as in the symbol tables, or without a
+ * pattern the likely ones first.
+ */
 int candidates_find(struct candidates *ret, struct inspect *i, const struct probes_command *c,
 		    size_t max);
 

@@ -2,8 +2,10 @@
 /*
  * probes_count.c: counts calls of candidate functions on the running process and ranks them.
  *
- * Functions are probed in batches. Each batch first gets a short trial, and what is called so often
- * in it that counting would be felt is left out of the long look.
+ * Functions are probed in batches. Each batch first gets a short trial, in which the call sites
+ * become known; what is called so often in it that counting would be felt is left out of the long
+ * look. Invariant: what is shown of a function was counted in the time that it is divided by, when
+ * the whole batch was attached.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,13 +21,14 @@
 #include "base/units.h"
 #include "pipe/engine.h"
 
-enum { INSTANCE = 1, BATCH = 48, POLL_MS = 20 };
-enum { TRIAL_MS = 100, BUSY_CALLS_PER_S = 20000 };
+enum { INSTANCE = 1, BATCH = 60, POLL_MS = 20 };
+#define OVERHEAD_NS_MAX 15000000000ULL
+enum { TRIAL_MS = 100, TRIALS_MAX = 3, BUSY_CALLS_PER_S = 20000 };
 
 struct counted {
 	const struct candidate *f;
 	struct latency l;
-	uint64_t ns;   /* how long it was watched */
+	uint64_t ns;   /* how long it was watched; 0: not at all */
 	bool too_busy; /* counted in the trial only */
 };
 
@@ -33,6 +36,7 @@ struct count {
 	const struct probes_command *c;
 	struct counted *at;
 	size_t n;
+	size_t n_no_time; /* the last ones, not counted */
 };
 
 static int watch(struct engine *engine, uint64_t for_ns)
@@ -69,28 +73,49 @@ static int add_function(struct engine *engine, const struct candidate *f)
 	return r;
 }
 
-static int read_batch(struct engine *engine, struct counted *batch, size_t n, uint64_t ns)
+/* Reads the histograms; with is_end, what they got since they were read last. */
+static int read_batch(struct engine *engine, struct counted *batch, size_t n, bool is_end)
 {
 	uint32_t id = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
+		struct latency before = batch[i].l;
+
 		if (batch[i].too_busy)
 			continue;
-		batch[i].ns = ns;
 		r = engine_latency(engine, id++, &batch[i].l);
+		if (r == 0 && is_end)
+			latency_sub(&batch[i].l, &before);
 	}
+	return r;
+}
+
+/* Counts for so long, from a state in which everything is attached. */
+static int count_for(struct engine *engine, struct counted *batch, size_t n, uint64_t for_ns)
+{
+	int r = read_batch(engine, batch, n, false);
+	uint64_t start = clock_mono_ns(), ns;
+
+	r = r < 0 ? r : watch(engine, for_ns);
+	ns = clock_mono_ns() - start;
+	r = r < 0 ? r : read_batch(engine, batch, n, true);
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (!batch[i].too_busy)
+			batch[i].ns = ns;
 	return r;
 }
 
 /* Marks what was called too often; the number of those is returned. */
 static size_t find_busy(struct counted *batch, size_t n)
 {
-	uint64_t busy = (uint64_t)BUSY_CALLS_PER_S * TRIAL_MS / 1000;
 	size_t n_busy = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (!batch[i].too_busy && batch[i].l.n_enter > busy) {
+		double calls = (double)batch[i].l.n_enter;
+
+		if (!batch[i].too_busy && batch[i].ns &&
+		    calls * 1e9 / (double)batch[i].ns > BUSY_CALLS_PER_S) {
 			batch[i].too_busy = true;
 			n_busy++;
 		}
@@ -99,46 +124,44 @@ static size_t find_busy(struct counted *batch, size_t n)
 }
 
 /*
- * Watches those functions of a batch that are not too busy. Detaching costs the kernel about 0.1 s
- * a function, so a batch without busy ones is watched on as it is after the trial.
+ * Watches those functions of a batch that are not too busy; a batch with busy ones is detached. Few
+ * functions are worth a look for their callers ahead of time; of many, the trial finds those in use.
  */
-static int run_batch(const struct probes_command *c, struct counted *batch, size_t n,
-		     uint64_t for_ns, size_t *ret_busy, struct errmsg *e)
+static int run_batch(const struct count *k, struct counted *batch, size_t n, uint64_t for_ns,
+		     size_t *ret_busy, struct errmsg *e)
 {
-	struct engine_options o = {.probes = {.debug_dirs = c->debug_dirs},
-				   .pipeline = {.no_symbols = true}};
+	struct engine_options o = {
+		.follow_forks = true,
+		.probes = {.preset_callers = k->n <= BATCH, .debug_dirs = k->c->debug_dirs},
+		.pipeline = {.no_symbols = true}};
 	struct engine *engine = NULL;
-	uint64_t start;
 	int r = engine_new(&engine, &o, e);
 
 	*ret_busy = 0;
 	for (size_t i = 0; i < n && r == 0; i++)
 		if (!batch[i].too_busy)
 			r = add_function(engine, batch[i].f);
-	r = r < 0 ? r : engine_add_process(engine, c->pid, INSTANCE, e);
-	start = clock_mono_ns();
-	r = r < 0 ? r : watch(engine, TRIAL_MS * 1000000ULL);
-	r = r < 0 ? r : read_batch(engine, batch, n, clock_mono_ns() - start);
+	r = r < 0 ? r : engine_add_instance(engine, k->c->pid, INSTANCE, e);
+	r = r < 0 ? r : count_for(engine, batch, n, TRIAL_MS * 1000000ULL);
 	if (r == 0)
 		*ret_busy = find_busy(batch, n);
-	if (r == 0 && *ret_busy == 0) {
-		r = watch(engine, for_ns);
-		r = r < 0 ? r : read_batch(engine, batch, n, clock_mono_ns() - start);
-	}
+	if (r == 0 && *ret_busy == 0)
+		r = count_for(engine, batch, n, for_ns);
 	engine_free(engine);
 	return r;
 }
 
-static int count_batch(const struct probes_command *c, struct counted *batch, size_t n,
-		       uint64_t for_ns, struct errmsg *e)
+/* The last trial's counts stay for what is found busy again and again. */
+static int count_batch(const struct count *k, struct counted *batch, size_t n, uint64_t for_ns,
+		       struct errmsg *e)
 {
 	size_t n_busy = 0, left = n;
-	int r;
+	int r = 0;
 
-	do {
-		r = run_batch(c, batch, n, for_ns, &n_busy, e);
+	for (int i = 0; i < TRIALS_MAX && left && (i == 0 || n_busy) && r == 0; i++) {
+		r = run_batch(k, batch, n, for_ns, &n_busy, e);
 		left -= n_busy;
-	} while (r == 0 && n_busy && left);
+	}
 	return r;
 }
 
@@ -175,6 +198,7 @@ static void print_result(struct count *k, const struct candidates *list)
 {
 	size_t silent = 0;
 
+	k->n -= k->n_no_time;
 	if (k->n)
 		qsort(k->at, k->n, sizeof(*k->at), by_load);
 	printf("%9s  %8s  %8s  %10s  %10s  %8s  %-5s  %s\n", "calls/s", "calls", "ends", "p50",
@@ -187,20 +211,29 @@ static void print_result(struct count *k, const struct candidates *list)
 	}
 	fflush(stdout);
 	log_info("%zu of %zu functions were not called", silent, k->n);
-	if (list->n_left_out)
-		log_info(
-			"%zu more match and were not counted: give a narrower PATTERN, or --all (0.1 s more each)",
-			list->n_left_out);
+	if (list->n_left_out + k->n_no_time)
+		log_info("%zu more match and were not counted: give a narrower PATTERN, or --all",
+			 list->n_left_out);
 }
 
+/*
+ * All batches share the time asked for. Attaching takes its time too, on kernels without
+ * uprobe_multi much of it: the likely functions come first, and there is an end.
+ */
 static int count_all(struct count *k, struct errmsg *e)
 {
 	size_t n_batches = (k->n + BATCH - 1) / BATCH;
 	uint64_t each = k->c->count_ns / (n_batches ? n_batches : 1);
+	uint64_t end_ns = clock_mono_ns() + 2 * k->c->count_ns + OVERHEAD_NS_MAX;
 	int r = 0;
 
-	for (size_t i = 0; i < k->n && r == 0; i += BATCH)
-		r = count_batch(k->c, k->at + i, k->n - i < BATCH ? k->n - i : BATCH, each, e);
+	for (size_t i = 0; i < k->n && r == 0; i += BATCH) {
+		if (clock_mono_ns() >= end_ns) {
+			k->n_no_time = k->n - i;
+			break;
+		}
+		r = count_batch(k, k->at + i, k->n - i < BATCH ? k->n - i : BATCH, each, e);
+	}
 	return r;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/command.h"
@@ -15,6 +16,7 @@
 #include "base/units.h"
 #include "bpf/wire.h"
 #include "code/section.h"
+#include "probe/insn.h"
 #include "probe/rules.h"
 #include "probe/site.h"
 #include "probe/usdt.h"
@@ -30,28 +32,29 @@ struct collect {
 	struct binary *binary;
 	uint64_t bias;
 	struct hash seen; /* addresses of this module */
-	size_t max;
 	int error;
 };
 
-/* Words in the names of functions that serve requests. */
+/* Words in the names of functions that serve requests, the telling ones first. */
 static const char *const request_words[] = {
-	"request", "handle",  "process", "dispatch", "execute", "command", "query",
-	"serve",   "service", "invoke",  "on_",      "accept",  "parse",   "transaction",
+	"request", "dispatch", "execute", "command", "query",  "handle",
+	"process", "serve",    "service", "invoke",  "accept", "transaction",
 };
+enum { TELLING_WORDS = 6 };
 
-static bool sounds_like_a_request(const char *name)
+/* 2: it has one of the telling words, 1: one of the others, or begins with on_; 0: none. */
+static int sound_of(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(request_words); i++)
 		if (strcasestr(name, request_words[i]))
-			return true;
-	return false;
+			return i < TELLING_WORDS ? 2 : 1;
+	return strncasecmp(name, "on_", 3) == 0;
 }
 
 static bool is_wanted(const struct probes_command *c, const char *name, const char *shown)
 {
 	if (!c->pattern)
-		return c->all || sounds_like_a_request(name);
+		return c->all || sound_of(name);
 	if (glob_is_pattern(c->pattern))
 		return glob_match(c->pattern, name) || glob_match(c->pattern, shown);
 	return strcasestr(name, c->pattern) || strcasestr(shown, c->pattern);
@@ -68,6 +71,20 @@ static const char *why_not(const struct symtab_symbol *sym, unsigned int runtime
 	return NULL;
 }
 
+/* What serves a request calls other functions. */
+static bool makes_calls(const struct site_function *fn)
+{
+	struct insn i;
+
+	for (size_t off = 0; off < fn->code_bytes; off += i.bytes) {
+		if (decode_insn(fn->code + off, fn->code_bytes - off, fn->vaddr + off, &i) < 0)
+			break;
+		if (i.flow == INSN_CALL || i.flow == INSN_CALL_INDIRECT)
+			return true;
+	}
+	return false;
+}
+
 static void choose_site(struct candidate *f, struct binary *b)
 {
 	static const struct site_rules rules = {.long_nops = false};
@@ -80,6 +97,7 @@ static void choose_site(struct candidate *f, struct binary *b)
 					 bytes && bytes < sizeof(code) ? bytes : sizeof(code));
 	f->has_site = site_choose_entry(&fn, NAME_REGISTERS & ~site_unused_arguments(&fn), &rules,
 					&f->site) == SITE_OK;
+	f->makes_calls = makes_calls(&fn);
 	if (!f->has_site && !f->why_not)
 		f->why_not = "the kernel accepts no probe on its first instructions";
 }
@@ -96,18 +114,39 @@ static bool collect_symbol(void *ctx, const struct symtab_symbol *sym)
 	c->error = hash_set(&c->seen, sym->vaddr, 1);
 	if (c->error)
 		return false;
-	if (c->list->n >= c->max) {
-		c->list->n_left_out++;
-		return true;
-	}
 	f.function = (struct resolved){
 		.binary = c->binary, .bias = c->bias, .vaddr = sym->vaddr, .bytes = sym->size};
 	snprintf(f.function.name, sizeof(f.function.name), "%s", shown);
 	snprintf(f.function.symbol, sizeof(f.function.symbol), "%s", sym->name);
 	f.why_not = why_not(sym, binary_runtimes(c->binary));
 	choose_site(&f, c->binary);
+	if (!f.makes_calls && !c->command->pattern && !c->command->all)
+		return true;
 	c->error = vec_push(c->list, f);
 	return c->error == 0;
+}
+
+/* Those that sound most like requests first, else as in the symbol tables. */
+static int by_sound(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+	int sx = sound_of(x->function.symbol), sy = sound_of(y->function.symbol);
+
+	if (sx != sy)
+		return sy - sx;
+	return x->idx < y->idx ? -1 : x->idx > y->idx;
+}
+
+static void keep_best(struct candidates *list, const struct probes_command *c, size_t max)
+{
+	for (size_t i = 0; i < list->n; i++)
+		list->at[i].idx = i;
+	if (list->n && !c->pattern && !c->all)
+		qsort(list->at, list->n, sizeof(*list->at), by_sound);
+	if (list->n > max) {
+		list->n_left_out = list->n - max;
+		list->n = max;
+	}
 }
 
 int candidates_find(struct candidates *ret, struct inspect *i, const struct probes_command *command,
@@ -121,8 +160,7 @@ int candidates_find(struct candidates *ret, struct inspect *i, const struct prob
 	if (!command->pattern && n > 1)
 		n = 1;
 	for (size_t k = 0; k < n && r == 0; k++) {
-		struct collect c = {
-			.list = ret, .command = command, .bias = mods[k].bias, .max = max};
+		struct collect c = {.list = ret, .command = command, .bias = mods[k].bias};
 		struct symtab *st;
 
 		r = binaries_get(i->binaries, mods[k].module, &c.binary);
@@ -134,6 +172,7 @@ int candidates_find(struct candidates *ret, struct inspect *i, const struct prob
 		hash_deinit(&c.seen);
 		r = c.error;
 	}
+	keep_best(ret, command, max);
 	return r;
 }
 

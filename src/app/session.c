@@ -244,26 +244,12 @@ static void print_warnings(struct session *s)
 		log_warning("%s", text);
 }
 
-/* Workers are looked for when the parent's forks are followed already, so that none is missed. */
 static int add_pid(struct session *s, pid_t pid)
 {
-	CLEANUP(process_list_deinit) struct process_list all = {}, workers = {};
 	struct errmsg e = {};
-	int r = engine_add_process(s->engine, pid, INSTANCE, &e);
+	int r = s->o->no_fork ? engine_add_process(s->engine, pid, INSTANCE, &e)
+			      : engine_add_instance(s->engine, pid, INSTANCE, &e);
 
-	if (r)
-		return fail("cannot attach", r, &e);
-	if (s->o->no_fork)
-		return 0;
-	r = process_scan(&all);
-	if (r)
-		return fail("cannot list processes in /proc", r, NULL);
-	r = process_workers(&all, pid, &workers);
-	for (size_t i = 0; i < workers.n && !r; i++) {
-		r = engine_add_process(s->engine, workers.at[i].pid, INSTANCE, &e);
-		if (r == -ESRCH)
-			r = 0; /* it has ended meanwhile */
-	}
 	return r ? fail("cannot attach", r, &e) : 0;
 }
 

@@ -304,6 +304,25 @@ int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct
 	return attach_new(e, pid, instance_id, e->next_as_id++, msg);
 }
 
+int engine_add_instance(struct engine *e, pid_t pid, uint32_t instance_id, struct errmsg *msg)
+{
+	CLEANUP(process_list_deinit) struct process_list all = {}, workers = {};
+	int r = engine_add_process(e, pid, instance_id, msg);
+
+	if (r)
+		return r;
+	r = process_scan(&all);
+	if (r)
+		return errmsg_set(msg, r, "cannot list processes in /proc: %s", strerror(-r));
+	r = process_workers(&all, pid, &workers);
+	for (size_t i = 0; i < workers.n && !r; i++) {
+		r = engine_add_process(e, workers.at[i].pid, instance_id, msg);
+		if (r == -ESRCH)
+			r = 0; /* it has ended meanwhile */
+	}
+	return r;
+}
+
 void engine_remove_process(struct engine *e, pid_t pid)
 {
 	if (!find_member(e, pid))

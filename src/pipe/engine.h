@@ -72,6 +72,11 @@ const struct endpoint *engine_endpoint(const struct engine *e, uint32_t ep_id);
  * call for the same process is harmless and looks for endpoints that were not there the first time.
  */
 int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct errmsg *msg);
+/*
+ * The process and those of its descendants that run the same program. Forks should be followed, so
+ * that no worker is missed in between.
+ */
+int engine_add_instance(struct engine *e, pid_t pid, uint32_t instance_id, struct errmsg *msg);
 /* Stops looking at the process; its open spans are closed by the kernel side. */
 void engine_remove_process(struct engine *e, pid_t pid);
 /*

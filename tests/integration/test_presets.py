@@ -1,10 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Every preset on its server from Debian packages: calls equal what the clients count, names are right."""
+import contextlib
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
+import threading
 
 from harness import (SPANPROF, Lines, Skip, cases, check, folder, load, main, need_bpf, need_program, profiling,
                      spanprof, stop, test)
@@ -303,6 +306,52 @@ def probes_of_a_server():
         check(status == 1 and "no function" in err, err)
         status, out, err = spanprof("probes", "-p", server.pid, "--check", "processComand")
         check(status == 1 and "processCommand" in err, f"the nearest name is told: {err}")
+
+
+class ChurningApache(Apache):
+    """Its workers serve a few connections each, so that most of them are forked while it is watched."""
+
+    def prepare(self):
+        super().prepare()
+        with open(self.dir / "httpd.conf", "a", encoding="utf-8") as conf:
+            conf.write("MaxConnectionsPerChild 5\n")
+
+
+@contextlib.contextmanager
+def under_load(server):
+    """Requests on new connections until the block ends."""
+    done = threading.Event()
+
+    def work():
+        while not done.is_set():
+            server.bench("/index.html", 100, 2, keepalive=False)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+@test
+def probes_see_workers_that_are_forked_later():
+    with ChurningApache("prefork") as server, under_load(server):
+        status, out, err = spanprof("probes", "-p", server.pid, "--count", "3s", "ap_process_*request")
+        check(status == 0, err)
+        rows = {row.split()[-1]: row.split() for row in out.splitlines()[1:]}
+        check("ap_process_async_request" in rows, out)
+        rate, calls, ends = (float(x) for x in rows["ap_process_async_request"][:3])
+        # Two workers of 5 connections each cannot have served these.
+        check(calls > 10, f"the calls of later workers are counted: {out}")
+        check(ends > calls * 0.7, f"ends are seen: {out}")
+        check(calls / 12 < rate <= calls / 3 + 1, f"calls are divided by the time in which they were counted: {out}")
+        status, out, err = spanprof("probes", "-p", server.pid, "--for", "3s", "--check",
+                                    "ap_process_async_request(str(*(arg0+336)))")
+        check(status == 0 and "/index.html" in out, out + err)
+        calls, ends = (int(x) for x in re.search(r"(\d+) calls .* (\d+) with an end", out).groups())
+        check(calls > 10 and ends > calls * 0.7, out)
 
 
 sys.dont_write_bytecode = True

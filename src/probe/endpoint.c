@@ -273,6 +273,27 @@ static int take_name(struct cursor *c, struct name_choice *ret)
 	return r;
 }
 
+/* end=TARGET or end=FUNCTION|FUNCTION */
+static int take_ends(struct endpoint *ep, struct cursor *c)
+{
+	size_t at = c->pos;
+	int r = parse_target(c, ":|", &ep->end);
+
+	ep->has_end = true;
+	if (r < 0 || c->text[c->pos] != '|')
+		return r;
+	c->pos++;
+	ep->has_other_end = true;
+	r = parse_target(c, ":|", &ep->other_end);
+	if (r < 0)
+		return r;
+	if (c->text[c->pos] == '|')
+		return fail_at(c, c->pos, "more than two end functions");
+	if (ep->end.target.kind == ENDPOINT_USDT || ep->other_end.target.kind == ENDPOINT_USDT)
+		return fail_at(c, at, "of two ends none can be a USDT probe");
+	return 0;
+}
+
 static int take_normalize(struct endpoint *ep, struct cursor *c)
 {
 	static const char *const names[] = {"sql", "path", "lower"};
@@ -352,10 +373,8 @@ static int take_value(struct endpoint *ep, struct cursor *c, size_t at, size_t n
 		return take_word(c, "", &ep->as);
 	if (option_is(c, at, n, "file") && !ep->file)
 		return take_word(c, "", &ep->file);
-	if (option_is(c, at, n, "end") && !ep->has_end) {
-		ep->has_end = true;
-		return parse_target(c, ":", &ep->end);
-	}
+	if (option_is(c, at, n, "end") && !ep->has_end)
+		return take_ends(ep, c);
 	return fail_at(
 		c, at,
 		"unknown or repeated option (name, leave-name, if, end, end-if, once, match, normalize, as, leave, file)");
@@ -458,6 +477,7 @@ struct endpoint *endpoint_free(struct endpoint *ep)
 		return NULL;
 	target_deinit(&ep->target);
 	target_deinit(&ep->end);
+	target_deinit(&ep->other_end);
 	choice_deinit(&ep->name);
 	choice_deinit(&ep->leave_name);
 	expression_free(ep->condition);
@@ -512,6 +532,11 @@ const struct endpoint_target *endpoint_target(const struct endpoint *ep)
 const struct endpoint_target *endpoint_end(const struct endpoint *ep)
 {
 	return ep->has_end ? &ep->end.target : NULL;
+}
+
+const struct endpoint_target *endpoint_other_end(const struct endpoint *ep)
+{
+	return ep->has_other_end ? &ep->other_end.target : NULL;
 }
 
 bool endpoint_wants_file(const struct endpoint *ep, const char *path)

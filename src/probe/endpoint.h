@@ -54,6 +54,8 @@ enum leave_method endpoint_leave(const struct endpoint *ep);
 const struct endpoint_target *endpoint_target(const struct endpoint *ep);
 /* The declared end function, or NULL. */
 const struct endpoint_target *endpoint_end(const struct endpoint *ep);
+/* A second one, in the same file; NULL when there is none. */
+const struct endpoint_target *endpoint_other_end(const struct endpoint *ep);
 /* The option file=GLOB or file=!GLOB: whether the endpoint is meant for a file of this path. */
 bool endpoint_wants_file(const struct endpoint *ep, const char *path);
 bool endpoint_has_name(const struct endpoint *ep);

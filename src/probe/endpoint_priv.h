@@ -43,6 +43,8 @@ struct endpoint {
 	struct target_text target;
 	bool has_end;
 	struct target_text end;
+	bool has_other_end;
+	struct target_text other_end;
 	enum leave_method leave;
 	bool once;
 	unsigned int normalize; /* enum endpoint_normalize */

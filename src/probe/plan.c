@@ -487,6 +487,33 @@ static int choose_sites(const struct endpoint *ep, const struct plan_options *o,
 	return r;
 }
 
+/* The conditions and names that are read at the end are one program for both of its functions. */
+static int add_other_end(const struct resolve_input *in, const struct endpoint *ep,
+			 const struct plan_options *o, struct plan *p, struct errmsg *e)
+{
+	AUTO_FREE struct plan_target *t = calloc(1, sizeof(*t));
+	const struct site *first = &p->end.places[0].site;
+	int r = t ? resolve_function(in, endpoint_other_end(ep), &t->function, e) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	if (t->function.binary != p->end.function.binary)
+		return errmsg_set(e, -EOPNOTSUPP,
+				  "endpoint '%s': its two end functions are not in the same file",
+				  endpoint_text(ep));
+	r = choose_site(t, ARGUMENTS, o, ep, e);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < SITE_REGISTERS; i++)
+		if (ARGUMENTS & 1U << i && t->places[0].site.moved[i] != first->moved[i])
+			return errmsg_set(
+				e, -EOPNOTSUPP,
+				"endpoint '%s': its two end functions have their arguments in different registers",
+				endpoint_text(ep));
+	p->end.places[p->end.n++] = t->places[0];
+	return 0;
+}
+
 int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
 		  const struct plan_options *o, struct plan *p, struct errmsg *e)
 {
@@ -506,6 +533,8 @@ int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
 	r = r < 0 ? r : choose_leave(ep, o, &p->entry.function, &p->leave, e);
 	r = r < 0 ? r : compile(ep, p, entry_arguments, end_arguments, &keep, e);
 	r = r < 0 ? r : choose_sites(ep, o, keep, p, e);
+	if (r == 0 && endpoint_other_end(ep))
+		r = add_other_end(in, ep, o, p, e);
 	if (r < 0)
 		return r;
 	if (p->leave == LEAVE_URETPROBE)

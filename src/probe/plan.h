@@ -31,7 +31,7 @@ struct plan_target {
 
 struct plan {
 	struct plan_target entry;
-	struct plan_target end; /* n 0: no end function */
+	struct plan_target end; /* n 0: no end function; a second one is another place */
 	enum leave_method leave;
 	bool nameless;           /* a name was asked for, but this build is not known */
 	bool wants_return_value; /* return sites must come before RAX is written */

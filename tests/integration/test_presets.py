@@ -54,6 +54,22 @@ def postgres_prepared():
 
 
 @test
+def postgres_parallel_worker():
+    """A worker never reports that it is idle again: its span ends where it begins to exit."""
+    with Postgres() as server, folder() as path:
+        with profiling(path / "out.json", *preset("postgres", server, "--min-duration", "100ms")):
+            server.sql("set max_parallel_workers_per_gather = 2;\n"
+                       "select set_config(name, 'on', false) from pg_settings"
+                       " where name in ('force_parallel_mode', 'debug_parallel_query');\n"
+                       "select count(pg_sleep(0.3));\n")
+        spans = load(path / "out.json").named("select count(pg_sleep(?))")
+        check(len({s.pid for s in spans}) == len(spans) == 2, f"{len(spans)} spans instead of leader and worker")
+        check({s.reason for s in spans} == {"end_probe"}, f"ends {[s.reason for s in spans]}")
+        stops = {x.stop for s in spans for x in s.samples}
+        check(stops <= {"complete", "none", "foreign"}, f"stops {stops}")
+
+
+@test
 def postgres_usdt():
     """A USDT pair with semaphores; errors skip the end, the next query shows it."""
     with Postgres() as server, folder() as path:

@@ -81,6 +81,12 @@ static void usdt_and_ends(void **state)
 	ep = parse("a;end=lib.so:b;end-if=arg0==1;once");
 	assert_string_equal(endpoint_end(ep)->binary, "lib.so");
 	assert_string_equal(endpoint_end(ep)->symbol, "b");
+	assert_null(endpoint_other_end(ep));
+	endpoint_free(ep);
+	ep = parse("a;end=b|lib.so:c;once");
+	assert_string_equal(endpoint_end(ep)->symbol, "b");
+	assert_string_equal(endpoint_other_end(ep)->binary, "lib.so");
+	assert_string_equal(endpoint_other_end(ep)->symbol, "c");
 	endpoint_free(ep);
 }
 
@@ -105,6 +111,9 @@ static void mistakes(void **state)
 		{"f;match=~(", "not an extended regular expression"},
 		{"f;end-if=arg0==1", "end-if= needs end="},
 		{"f;leave=end", "leave=end needs end="},
+		{"f;end=a|b|c", "more than two end functions"},
+		{"f;end=a|", "a name is missing at column 9"},
+		{"f;end=usdt:p:n|b", "of two ends none can be a USDT probe"},
 		{"f(str(arg0));leave-name=str(ret)", "exclude each other"},
 		{"f;name=str(arg0);name=str(arg1)", "given twice"},
 		{"f;if=arg0=1", "expected one of =="},

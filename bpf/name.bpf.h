@@ -147,7 +147,7 @@ static __always_inline bool has_prefix(const struct wire_endpoint *ep, __u64 add
 				       const struct wire_op *op, bool may_sleep)
 {
 	__u8 text[sizeof(ep->match)] = {};
-	__u32 bytes = op->imm, from = op->arg;
+	__u64 bytes = op->imm, from = op->arg; /* the verifier of 6.1 loses the bound of a __u32 */
 
 	opaque(bytes);
 	if (bytes > sizeof(text) || from > sizeof(text) - bytes)

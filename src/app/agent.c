@@ -14,6 +14,7 @@
 
 #include "app/agent_backends.h"
 #include "app/agent_priv.h"
+#include "app/callfilter.h"
 #include "app/guard.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -294,7 +295,7 @@ int agent_new(struct agent **ret, const struct agent_options *options, struct er
 	if (!r)
 		r = set_up(a, e);
 	if (!r && !a->options.keep_privileges)
-		r = guard_filter_calls(e);
+		r = callfilter_load(e);
 	if (r) {
 		agent_free(a);
 		return r;

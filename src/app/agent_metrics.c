@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "app/agent_priv.h"
+#include "app/callfilter.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 
@@ -177,6 +178,9 @@ static void write_agent(struct agent *a, FILE *f)
 	    (double)a->counts.n_snapshots);
 	one(f, "snapshots_due_total", "counter", "Snapshots that were due in them.",
 	    (double)a->counts.n_snapshots_due);
+	one(f, "refused_calls_total", "counter",
+	    "System calls of the agent that its filter refused; never, unless a library has changed.",
+	    (double)callfilter_n_refused());
 	one(f, "reloads_total", "counter", "Times that the rules were loaded anew.",
 	    (double)a->counts.n_reloads);
 	one(f, "reloads_failed_total", "counter", "Times that new rules were refused.",

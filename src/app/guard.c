@@ -2,7 +2,6 @@
 #include "app/guard.h"
 
 #include <errno.h>
-#include <seccomp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,8 +72,9 @@ static int set_capabilities(const cap_value_t *kept, int n_kept)
 
 	if (!caps)
 		return -ENOMEM;
-	if (cap_set_flag(caps, CAP_PERMITTED, n_kept, kept, CAP_SET) ||
-	    cap_set_flag(caps, CAP_EFFECTIVE, n_kept, kept, CAP_SET) || cap_set_proc(caps))
+	if ((n_kept && (cap_set_flag(caps, CAP_PERMITTED, n_kept, kept, CAP_SET) ||
+			cap_set_flag(caps, CAP_EFFECTIVE, n_kept, kept, CAP_SET))) ||
+	    cap_set_proc(caps))
 		r = -errno;
 	cap_free(caps);
 	return r;
@@ -110,78 +110,4 @@ int guard_drop_capabilities(char *ret_kept, size_t n, struct errmsg *e)
 		return errmsg_set(e, r, "cannot give up privileges: %s", strerror(-r));
 	describe(kept, n_kept, ret_kept, n);
 	return 0;
-}
-
-static const int refused[] = {
-	SCMP_SYS(execve),
-	SCMP_SYS(execveat),
-	SCMP_SYS(fork),
-	SCMP_SYS(vfork),
-	SCMP_SYS(ptrace),
-	SCMP_SYS(syslog),
-	SCMP_SYS(process_vm_writev),
-	SCMP_SYS(setuid),
-	SCMP_SYS(setgid),
-	SCMP_SYS(setreuid),
-	SCMP_SYS(setregid),
-	SCMP_SYS(setresuid),
-	SCMP_SYS(setresgid),
-	SCMP_SYS(setfsuid),
-	SCMP_SYS(setfsgid),
-	SCMP_SYS(setgroups),
-	SCMP_SYS(mount),
-	SCMP_SYS(umount2),
-	SCMP_SYS(move_mount),
-	SCMP_SYS(open_tree),
-	SCMP_SYS(fsopen),
-	SCMP_SYS(fsmount),
-	SCMP_SYS(mount_setattr),
-	SCMP_SYS(pivot_root),
-	SCMP_SYS(chroot),
-	SCMP_SYS(unshare),
-	SCMP_SYS(setns),
-	SCMP_SYS(init_module),
-	SCMP_SYS(finit_module),
-	SCMP_SYS(delete_module),
-	SCMP_SYS(kexec_load),
-	SCMP_SYS(kexec_file_load),
-	SCMP_SYS(reboot),
-	SCMP_SYS(swapon),
-	SCMP_SYS(swapoff),
-	SCMP_SYS(settimeofday),
-	SCMP_SYS(clock_settime),
-	SCMP_SYS(adjtimex),
-	SCMP_SYS(clock_adjtime),
-	SCMP_SYS(sethostname),
-	SCMP_SYS(setdomainname),
-	SCMP_SYS(iopl),
-	SCMP_SYS(ioperm),
-	SCMP_SYS(quotactl),
-	SCMP_SYS(acct),
-	SCMP_SYS(keyctl),
-	SCMP_SYS(add_key),
-	SCMP_SYS(request_key),
-	SCMP_SYS(userfaultfd),
-	SCMP_SYS(personality),
-	SCMP_SYS(mknod),
-	SCMP_SYS(mknodat),
-	SCMP_SYS(vhangup),
-	SCMP_SYS(fanotify_init),
-	SCMP_SYS(lookup_dcookie),
-};
-
-int guard_filter_calls(struct errmsg *e)
-{
-	scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_ALLOW);
-	int r = ctx ? 0 : -ENOMEM;
-
-	if (!r)
-		r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_TSYNC, 1);
-	for (size_t i = 0; !r && i < ARRAY_SIZE(refused); i++)
-		r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(EPERM), refused[i], 0);
-	if (!r)
-		r = seccomp_load(ctx);
-	if (ctx)
-		seccomp_release(ctx);
-	return r ? errmsg_set(e, r, "cannot filter system calls: %s", strerror(-r)) : 0;
 }

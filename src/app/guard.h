@@ -15,10 +15,4 @@
  */
 int guard_drop_capabilities(char *ret_kept, size_t n, struct errmsg *e);
 
-/*
- * System calls that a profiler never makes (running programs, changing users, mounts, modules, clocks,
- * namespaces, other processes' memory) fail with EPERM from now on, in all threads.
- */
-int guard_filter_calls(struct errmsg *e);
-
 #endif

@@ -52,6 +52,9 @@ struct profiler {
 	size_t n_locations; /* of the profile, at the last look */
 	uint64_t rest_at;   /* unless there are more until then; 0: they rest already */
 	uint64_t rest_ns;
+	bool is_measured; /* how this kernel probes: that takes a child, which is refused later on */
+	struct attach_source source;
+	struct site_rules site_rules;
 };
 
 /* ---- the engine ---- */
@@ -92,7 +95,8 @@ static void describe(struct profile *p)
 static int make_engine(struct profiler *p, struct errmsg *e)
 {
 	const struct engine_options options = {
-		.probes = {.preset_callers = true},
+		.probes = {.preset_callers = true, .source = p->source, .rules = p->site_rules},
+		.is_measured = p->is_measured,
 		.pipeline = {.symbols = {.lines = true},
 			     .max_snapshots = p->options.max_snapshots,
 			     .on_span = on_span,
@@ -108,6 +112,9 @@ static int make_engine(struct profiler *p, struct errmsg *e)
 
 	if (r)
 		return r;
+	p->is_measured = true;
+	p->source = engine_measured(p->engine)->source;
+	p->site_rules = engine_measured(p->engine)->rules;
 	describe(pipeline_profile(engine_pipeline(p->engine)));
 	for (size_t i = 0; i < p->targets.n; i++)
 		p->targets.at[i].slot = SLOT_NONE;

@@ -105,12 +105,16 @@ struct rpc_call *rpc_call_free(struct rpc_call *c)
 	return NULL;
 }
 
-/* Threads that the core starts inherit the mask: the daemon's signals are not for them. */
+/*
+ * Threads that the core starts inherit the mask: the daemon's signals are not for them. SIGSYS tells of a
+ * system call of their own that was refused; blocked, it would end the daemon.
+ */
 static void block_signals(sigset_t *ret_old)
 {
 	sigset_t all;
 
 	sigfillset(&all);
+	sigdelset(&all, SIGSYS);
 	pthread_sigmask(SIG_SETMASK, &all, ret_old);
 }
 

@@ -60,7 +60,7 @@ struct engine {
 static int load(struct engine *en, struct errmsg *e)
 {
 	const struct engine_options *options = &en->options;
-	struct probes_options probes = options->probes;
+	struct probes_options *probes = &en->options.probes;
 	struct pipeline_options pipeline = options->pipeline;
 	struct kern_options kern = {
 		.ring_bytes = options->ring_bytes,
@@ -73,18 +73,19 @@ static int load(struct engine *en, struct errmsg *e)
 		.without_plain = options->without_nameless,
 	};
 	struct probe_programs programs;
-	int r = attach_source_read(&probes.source, e);
+	int r = options->is_measured ? 0 : attach_source_read(&probes->source, e);
 
 	if (r)
 		return r;
-	rules_measure(&probes.source, &probes.rules);
-	kern.multi_uprobes = probes.source.multi;
+	if (!options->is_measured)
+		rules_measure(&probes->source, &probes->rules);
+	kern.multi_uprobes = probes->source.multi;
 	pipeline.live = true;
 	r = kern_new(&en->kern, &kern, e);
 	if (r)
 		return r;
 	kern_programs(en->kern, &programs);
-	r = probes_new(&en->probes, &programs, &probes);
+	r = probes_new(&en->probes, &programs, probes);
 	if (!r)
 		r = pipeline_new(&en->pipeline, &pipeline);
 	return r ? errmsg_set(e, r, "cannot start profiling: %s", strerror(-r)) : 0;
@@ -132,6 +133,11 @@ struct engine *engine_free(struct engine *e)
 	hash_deinit(&e->by_pid);
 	free(e);
 	return NULL;
+}
+
+const struct probes_options *engine_measured(const struct engine *e)
+{
+	return &e->options.probes;
 }
 
 struct pipeline *engine_pipeline(struct engine *e)

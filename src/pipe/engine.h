@@ -40,6 +40,7 @@ struct engine_event {
 
 struct engine_options {
 	struct probes_options probes;
+	bool is_measured; /* source and rules of `probes` are those of an earlier engine */
 	struct pipeline_options pipeline;
 	size_t ring_bytes; /* 0: default */
 	bool lazy_ring;    /* its memory is only held while there are processes or gates */
@@ -61,6 +62,9 @@ struct engine_options {
 int engine_new(struct engine **ret, const struct engine_options *options, struct errmsg *e);
 /* Detaches everything. */
 struct engine *engine_free(struct engine *e);
+
+/* Its options, with what was found out about this kernel. Borrowed. */
+const struct probes_options *engine_measured(const struct engine *e);
 
 /* take_ep is consumed on success. Slots are 0, 1, ... and are attached in processes added later. */
 int engine_add_endpoint(struct engine *e, struct endpoint *take_ep, uint32_t *ret_ep_id);

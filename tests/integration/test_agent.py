@@ -54,7 +54,10 @@ class Agent:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
+        if kind is None and self.process.poll() is None:
+            refused = metric(self, "refused_calls_total")
+            check(refused == 0, f"the agent made {refused} system calls that its filter refuses")
         stop(self.process)
 
     def request(self, cmd, **members):

@@ -65,8 +65,12 @@ class Agent(unittest.TestCase):
         self.log = os.path.join(self.folder, 'agent.log')
         with open(self.log, 'a') as log:
             process = subprocess.Popen([SPANPROF, 'agent', '-c', path], stdout=log, stderr=log)
+        self.addCleanup(self.no_refused_calls)
         self.addCleanup(self.end, process)
         return process
+
+    def no_refused_calls(self):
+        self.assertNotIn('event=call_refused', self.text())
 
     def text(self):
         with open(self.log) as f:

@@ -5,8 +5,11 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/glob.h"
 #include "base/vec.h"
 #include "code/section.h"
+
+enum { TEXT_BYTES = 256, RODATA_BYTES_MAX = 64 << 20 };
 
 struct binary {
 	struct binaries *table;
@@ -166,6 +169,37 @@ unsigned int binary_runtimes(struct binary *b)
 		symtab_each(b->symtab, note_function, &b->runtimes);
 	b->has_runtimes = true;
 	return b->runtimes;
+}
+
+/* The NUL-terminated text at p, cut at TEXT_BYTES, against the glob. */
+static bool text_matches(const char *p, size_t left, const char *glob)
+{
+	char text[TEXT_BYTES];
+	size_t n = strnlen(p, left < sizeof(text) - 1 ? left : sizeof(text) - 1);
+
+	memcpy(text, p, n);
+	text[n] = '\0';
+	return glob_match(glob, text);
+}
+
+bool binary_has_text(struct binary *b, const char *glob)
+{
+	size_t literal = strcspn(glob, "*?[\\"), bytes, left;
+	AUTO_FREE uint8_t *data = NULL;
+	const char *at;
+
+	if (literal < 3 || read_section(b->module, ".rodata", RODATA_BYTES_MAX, &data, &bytes) < 0)
+		return false;
+	at = (const char *)data;
+	left = bytes;
+	while ((at = memmem(at, left, glob, literal)) != NULL) {
+		left = bytes - (size_t)(at - (const char *)data);
+		if (text_matches(at, left, glob))
+			return true;
+		at++;
+		left--;
+	}
+	return false;
 }
 
 bool binary_function(struct binary *b, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_bytes)

@@ -45,6 +45,12 @@ const struct debugfile *binary_debugfile(struct binary *b);
 struct variables *binary_variables(struct binary *b);
 unsigned int binary_runtimes(struct binary *b); /* enum binary_runtime bits */
 
+/*
+ * Whether some NUL-terminated text in .rodata, or the end of one, matches the glob, which begins with
+ * at least three bytes that are no pattern: versions are told by such texts.
+ */
+bool binary_has_text(struct binary *b, const char *glob);
+
 /* First byte and size of the function around vaddr: symbols, else .eh_frame. */
 bool binary_function(struct binary *b, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_bytes);
 

@@ -230,7 +230,10 @@ static int parse_alternatives(struct scan *s, struct name_choice *ret)
 		if (s->token.kind != TOKEN_STRING)
 			return scan_error(
 				s, s->token.at,
-				"expected a pattern of the file's path, or \"build-id:HEX\"");
+				"expected a pattern of the file's path, \"build-id:HEX\" or \"text:GLOB\"");
+		if (strncmp(s->string, "text:", 5) == 0 && strcspn(s->string + 5, "*?[\\") < 3)
+			return scan_error(s, s->token.at,
+					  "a text: pattern begins with at least three plain bytes");
 		alt->guard = strdup(s->string);
 		if (!alt->guard)
 			return -ENOMEM;

@@ -6,10 +6,14 @@
 #include "base/glob.h"
 #include "probe/endpoint_priv.h"
 
-static bool guard_holds(const char *guard, const char *path, const char *build_id)
+static bool guard_holds(const char *guard, const struct endpoint_build *build)
 {
+	const char *build_id = build->build_id;
+
 	if (!guard)
 		return true;
+	if (strncmp(guard, "text:", 5) == 0)
+		return build->has_text && build->has_text(build->ctx, guard + 5);
 	if (strncmp(guard, "build-id:", 9) == 0) {
 		const char *wanted = guard + 9;
 
@@ -20,7 +24,7 @@ static bool guard_holds(const char *guard, const char *path, const char *build_i
 		}
 		return build_id && !*wanted;
 	}
-	return path && glob_match(guard, path);
+	return build->path && glob_match(guard, build->path);
 }
 
 /* What compile_choice needs besides the alternatives. */
@@ -45,7 +49,7 @@ static int compile_choice(const struct choice_input *ci, const struct name_choic
 	for (size_t i = 0; i < choice->n; i++) {
 		struct program tried = *out;
 
-		if (!guard_holds(choice->at[i].guard, ci->build->path, ci->build->build_id))
+		if (!guard_holds(choice->at[i].guard, ci->build))
 			continue;
 		in.name = ci->keeps ? NULL : choice->at[i].name;
 		in.keep = ci->keeps ? choice->at[i].name : NULL;

@@ -24,12 +24,12 @@ struct target_text {
 	char *words[3];                /* owned */
 };
 
-enum { NAME_ALTERNATIVES_MAX = 6 };
+enum { NAME_ALTERNATIVES_MAX = 8 };
 
 /* One way to read the name; the first that fits the binary is used. */
 struct name_alternative {
 	struct expression *name; /* owned */
-	char *guard;             /* owned; NULL, a glob on the file's path, or "build-id:HEX" */
+	char *guard; /* owned; NULL, a glob on the file's path, "build-id:HEX" or "text:GLOB" */
 };
 
 struct name_choice {
@@ -60,10 +60,12 @@ struct endpoint {
 	struct expression *end_condition;
 };
 
-/* The binary that an endpoint is compiled for; either may be NULL. */
+/* The binary that an endpoint is compiled for; each may be NULL. */
 struct endpoint_build {
 	const char *path;
-	const char *build_id; /* lower-case hexadecimal */
+	const char *build_id;                          /* lower-case hexadecimal */
+	bool (*has_text)(void *ctx, const char *glob); /* see binary_has_text() */
+	void *ctx;
 };
 
 struct endpoint_code {

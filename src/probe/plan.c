@@ -410,6 +410,11 @@ static void note_warnings(struct plan *p, const struct plan_options *o)
 		warn(p, "a uretprobe may kill this process: ", danger);
 }
 
+static bool has_text(void *ctx, const char *glob)
+{
+	return binary_has_text(ctx, glob);
+}
+
 static void make_build(struct binary *b, char *buf, size_t n, struct endpoint_build *ret)
 {
 	const uint8_t *id;
@@ -418,7 +423,10 @@ static void make_build(struct binary *b, char *buf, size_t n, struct endpoint_bu
 	buf[0] = '\0';
 	for (size_t i = 0; i < bytes && used + 3 <= n; i++)
 		used += (size_t)snprintf(buf + used, n - used, "%02x", id[i]);
-	*ret = (struct endpoint_build){.path = module_path(binary_module(b)), .build_id = buf};
+	*ret = (struct endpoint_build){.path = module_path(binary_module(b)),
+				       .build_id = buf,
+				       .has_text = has_text,
+				       .ctx = b};
 }
 
 static int compile(const struct endpoint *ep, struct plan *p, const char *entry_arguments,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/glob.h"
 #include "probe/endpoint.h"
 #include "probe/endpoint_priv.h"
 #include "unit.h"
@@ -219,9 +220,16 @@ static void matching(void **state)
 	endpoint_free(ep);
 }
 
+static bool has_version(void *ctx, const char *glob)
+{
+	return glob_match(glob, ctx);
+}
+
 static void compiled(const char *spec, const char *path, struct endpoint_code *ret)
 {
-	struct endpoint_build build = {.path = path, .build_id = "abcdef"};
+	static char version[] = "server/3.1.7";
+	struct endpoint_build build = {
+		.path = path, .build_id = "abcdef", .has_text = has_version, .ctx = version};
 	struct endpoint *ep = parse(spec);
 	struct errmsg e = {""};
 
@@ -259,6 +267,12 @@ static void alternatives(void **state)
 	assert_false(c.nameless);
 	compiled(spec, "/old/f", &c);
 	assert_int_equal(c.wire.entry_ops[1].imm, 16);
+	compiled(
+		"f(str(*(arg0+8)) @ \"text:server/3.2*\" | str(*(arg0+16)) @ \"text:server/3.1.*\")",
+		"/f", &c);
+	assert_int_equal(c.wire.entry_ops[1].imm, 16);
+	compiled("f(str(arg0) @ \"text:server/4*\" | str(arg1) @ \"text:other*\")", "/f", &c);
+	assert_true(c.nameless);
 	compiled("f(str(r->uri) | str(arg0) @ \"*/new/*\")", "/old/f", &c);
 	assert_int_equal(c.wire.n_entry_ops, 0);
 	assert_true(c.nameless);

@@ -305,6 +305,7 @@ def killed_agent():
         agent.wait_instances(1)
         task = agent.create(duration="60s")
         short = agent.create(duration="1s", endpoint="none")
+        started = agent.task(short)["started_ms"]
         agent.wait_attached(1)
         target.go()
         before = len(agent.wait_spans(3))
@@ -315,7 +316,8 @@ def killed_agent():
         check(status == 0, err)
         kept = len(json.loads(out)["spans"])
         check(kept >= 1, "nothing is left in the store")
-        time.sleep(1.2)  # the short task's time passes while no agent runs
+        until = started + 1200  # the short task's time passes while no agent runs
+        wait_until(lambda: time.time() * 1000 > until, "the end of the short task's time")
         agent.start()
         wait_until(lambda: "resumed" in agent.events(task), "the task to be resumed")
         number = len(agent.spans(id=task))

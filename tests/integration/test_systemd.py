@@ -1,0 +1,196 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The unit of dist/ under a real systemd, which is process 1 of namespaces of its own.
+
+Its root is an overlay on this machine's, its units are these few, its control group is one below. In a PID
+namespace BPF and /proc number processes differently, so nothing is profiled here: test_agent does that with the
+unit's capabilities and user. This is about what only systemd does: notify, watchdog, user, sandbox, reload, stop.
+"""
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+from harness import Skip, check, folder, main, need_bpf, need_program, stop, test, wait_until, SPANPROF
+
+SYSTEMD = "/lib/systemd/systemd"
+UNIT = pathlib.Path(__file__).resolve().parent.parent.parent / "dist/spanprof-agent.service"
+RULES = """
+agent: {socket: /run/spanprof/agent.sock, store: /var/lib/spanprof/agent.db}
+limits: {cpu: 1%, memory: 64M}
+services:
+- name: nobody
+  match: [{exe: /nonexistent}]
+  endpoints: [{spec: main}]
+"""
+
+# Moves into a control group of its own, makes the root, and becomes systemd. $1: work folder, $2: group's name.
+BOOT = r"""
+set -e
+mount --make-rprivate /
+mkdir -p "$1/groups" "$1/over"
+mount -t cgroup2 none "$1/groups"
+mkdir "$1/groups/$2"
+echo 0 > "$1/groups/$2/cgroup.procs"
+umount "$1/groups"
+mount -t tmpfs none "$1/over"
+mkdir "$1/over/upper" "$1/over/work" "$1/over/root"
+mount -t overlay none -o "lowerdir=/,upperdir=$1/over/upper,workdir=$1/over/work" "$1/over/root"
+root=$1/over/root
+mount -t proc proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /dev "$root/dev"
+for d in run tmp; do mount -t tmpfs none "$root/$d"; done
+mkdir "$root/run/out"
+mount --bind "$1/out" "$root/run/out"
+mkdir -p "$root/units" "$root/etc/spanprof"
+cp "$1"/units/* "$root/units/"
+cp "$1/agent.yaml" "$root/etc/spanprof/"
+rm -f "$root/usr/bin/spanprof"
+install -m 755 "$3" "$root/usr/bin/spanprof"
+exec unshare --cgroup bash -ec '
+mount -t cgroup2 none "$0/sys/fs/cgroup"
+exec env -i PATH=/usr/bin:/usr/sbin:/bin:/sbin container=test SYSTEMD_UNIT_PATH=/units \
+  chroot "$0" /lib/systemd/systemd --system --unit=test.target --log-target=console --log-level=info
+' "$root"
+"""
+
+# What the real ones pull in is of no interest, and might change this machine.
+STUBS = ("sysinit.target", "basic.target", "shutdown.target", "umount.target", "network.target", "multi-user.target")
+TEST_TARGET = "[Unit]\nWants=spanprof-agent.service\nAfter=spanprof-agent.service\n"
+# Only where the log goes, and a watchdog that the test can wait for.
+DROP_IN = "\n[Service]\nStandardError=append:/run/out/agent.log\nWatchdogSec=5\n"
+
+
+class Booted:
+    def __init__(self, directory):
+        self.dir = directory
+        self.group = f"spanprof-test.{os.getpid()}"
+        for d in ("units", "out"):
+            (directory / d).mkdir()
+        for name in STUBS:
+            (directory / "units" / name).write_text("[Unit]\nDefaultDependencies=no\n")
+        (directory / "units/test.target").write_text(TEST_TARGET)
+        (directory / "units/spanprof-agent.service").write_text(UNIT.read_text() + DROP_IN)
+        (directory / "agent.yaml").write_text(RULES)
+        self.console = open(directory / "console", "wb")
+        self.process = subprocess.Popen(
+            ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc",
+             "bash", "-c", BOOT, "boot", str(directory), self.group, SPANPROF],
+            stdin=subprocess.DEVNULL, stdout=self.console, stderr=self.console)
+
+    def text(self):
+        parts = [self.dir / "console", self.dir / "out/agent.log"]
+        return "\n".join(p.read_text(errors="replace") for p in parts if p.exists())
+
+    def init(self):
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return children[0] if children else None
+
+    def run(self, *words):
+        """A command inside."""
+        return subprocess.run(["nsenter", "-t", self.init(), "-m", "-p", "-u", "-i", "-C", "-r", "-w", *words],
+                              capture_output=True, text=True, check=False)
+
+    def show(self, name):
+        return self.run("systemctl", "show", "-P", name, "spanprof-agent.service").stdout.strip()
+
+    def wait(self, condition, what):
+        try:
+            return wait_until(condition, what)
+        except AssertionError as e:
+            raise AssertionError(f"{e}\n{self.text()[-6000:]}") from None
+
+    def close(self):
+        if self.process.poll() is None and self.init():
+            # Process 1 of the namespace: all others in it go with it.
+            os.kill(int(self.init()), signal.SIGKILL)
+        stop(self.process)
+        self.console.close()
+        remove_group(self.dir / "group", self.group)
+
+
+def remove_group(at, name):
+    """The control groups that systemd made below ours."""
+    at.mkdir()
+    if subprocess.run(["mount", "-t", "cgroup2", "none", str(at)], check=False).returncode:
+        return
+    try:
+        for path, _, _ in os.walk(at / name, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+    finally:
+        subprocess.run(["umount", str(at)], check=False)
+
+
+def need_systemd():
+    need_program("unshare", "nsenter", "systemctl")
+    if not os.access(SYSTEMD, os.X_OK):
+        raise Skip("systemd is not installed")
+    probe = "mount --make-rprivate / && mount -t tmpfs none /mnt && mount -t cgroup2 none /mnt"
+    if subprocess.run(["unshare", "--pid", "--fork", "--mount", "sh", "-c", probe], check=False,
+                      capture_output=True).returncode:
+        raise Skip("namespaces with mounts of their own are not allowed here")
+
+
+@test
+def unit_is_understood():
+    need_program("systemd-analyze")
+    with folder() as d:
+        shutil.copy(UNIT, d)
+        text = (d / UNIT.name).read_text().replace("/usr/bin/spanprof", "/bin/true")
+        (d / UNIT.name).write_text(text)
+        run = subprocess.run(["systemd-analyze", "verify", "--man=no", str(d / UNIT.name)], capture_output=True,
+                             text=True, check=False)
+        ours = [t for t in (run.stdout + run.stderr).splitlines() if UNIT.name in t]
+        check(run.returncode == 0 and not ours, f"{run}")
+
+
+@test
+def life_under_a_real_systemd():
+    need_systemd()
+    with folder() as d, contextlib.ExitStack() as stack:
+        os.chmod(d, 0o755)
+        system = Booted(d)
+        stack.callback(system.close)
+        system.wait(system.init, "systemd")
+        # Type=notify: active only after READY=1.
+        system.wait(lambda: system.show("ActiveState") == "active", "the agent to be active")
+        pid = system.show("MainPID")
+        status = system.run("cat", f"/proc/{pid}/status").stdout
+        check("NoNewPrivs:\t1" in status and "Seccomp:\t2" in status, status)
+        uid = int(re.search(r"Uid:\s*(\d+)", status)[1])
+        check(uid >= 1000, f"user {uid} is no dynamic one")
+        caps = int(re.search(r"CapEff:\s*([0-9a-f]+)", status)[1], 16)
+        wanted = sum(1 << c for c in (2, 19, 34, 38, 39, 40))
+        check(caps == wanted, f"capabilities {caps:x} instead of {wanted:x}")
+        check(caps == int(re.search(r"CapBnd:\s*([0-9a-f]+)", status)[1], 16), status)
+        # What the sandbox must leave: names of kernel functions, the store, the socket.
+        names = system.run("nsenter", "-t", pid, "-m", "grep", "-c", " T ", "/proc/kallsyms")
+        check(names.returncode == 0 and int(names.stdout) > 1000, f"{names}")
+        check(system.run("test", "-s", "/var/lib/private/spanprof/agent.db").returncode == 0, system.text())
+        top = system.run("spanprof", "top", "--metrics", "--socket", "/run/spanprof/agent.sock")
+        check("\nspanprof_refused_calls_total 0\n" in top.stdout, f"{top}\n{system.text()}")
+        check(system.run("spanprof", "task", "list", "--socket", "/run/spanprof/agent.sock").returncode == 0, "list")
+        # Its signs of life keep the watchdog quiet.
+        time.sleep(11)  # longer than two of its intervals
+        check(system.show("MainPID") == pid and system.show("NRestarts") == "0", system.text())
+        reload = system.run("systemctl", "reload", "spanprof-agent.service")
+        check(reload.returncode == 0, f"{reload}")
+        system.wait(lambda: "event=reloaded" in system.text(), "the reload")
+        # An agent that hangs is killed and started again.
+        system.run("kill", "-STOP", pid)
+        system.wait(lambda: system.show("NRestarts") == "1" and system.show("ActiveState") == "active",
+                    "a new agent after the watchdog")
+        check(system.show("MainPID") != pid, "the same process")
+        stopped = system.run("systemctl", "stop", "spanprof-agent.service")
+        check(stopped.returncode == 0 and system.show("Result") == "success", system.text())
+        check("event=stopped" in system.text(), system.text())
+
+
+if __name__ == "__main__":
+    main(needs=[need_bpf])

@@ -4,7 +4,9 @@
  *
  * The same call site and function, one after the other and in turns: without probes, with a pair
  * of empty programs, with spanprof's pair (clock, state of the span, histogram), also with an open
- * gate, with a name, and with bpftrace's equivalent where it is installed. Medians; needs root.
+ * gate, with a name, and with bpftrace's equivalent where it is installed. Then what a process pays
+ * that is not profiled, while its file is: beside the bare entry probe with an empty program. Medians,
+ * for both kinds of uprobes; needs root.
  */
 #include <bpf/bpf.h>
 #include <fcntl.h>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "probe/multi.h"
 #include "tests/bpf/rig.h"
 #include "tests/unit/unit.h"
 
@@ -67,26 +70,52 @@ static double median(double *v, size_t n)
 	return v[n / 2];
 }
 
-static int empty_program(void)
+static int empty_program(const struct attach_source *source)
 {
 	/* r0 = 0; exit */
 	const struct bpf_insn insns[] = {{.code = 0xb7}, {.code = 0x95}};
-	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "empty", "GPL", insns, 2, NULL);
+	LIBBPF_OPTS(bpf_prog_load_opts, opts,
+		    .expected_attach_type =
+			    source->multi ? (enum bpf_attach_type)MULTI_ATTACH_TYPE : 0);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "empty", "GPL", insns, 2, &opts);
 
 	if (fd < 0)
 		fail_msg("cannot load an empty program");
 	return fd;
 }
 
-static double with_empty(void)
+static double with_empty(bool site)
 {
 	struct rig rig = {};
-	AUTO_CLOSE int fd = empty_program();
+	AUTO_CLOSE int fd = -1;
 	double ns;
 
+	if (attach_source_read(&rig.source, NULL))
+		fail_msg("no uprobes of this kind");
+	fd = empty_program(&rig.source);
 	rig_attach(&rig, fd, (const void *)(uintptr_t)fast_call, 0);
-	rig_attach(&rig, fd, rig_site, 0);
+	if (site)
+		rig_attach(&rig, fd, rig_site, 0);
 	ns = round_ns();
+	rig_close(&rig);
+	return ns;
+}
+
+/* This process is no member: what one pays that has nothing to do with the profile. */
+static double as_stranger(bool site)
+{
+	const struct wire_endpoint config = {.flags = 0};
+	struct rig rig;
+	double ns;
+
+	rig_open(&rig, NULL);
+	if (site)
+		rig_endpoint(&rig, 0, fast_call, &config);
+	else
+		rig_attach(&rig, rig.programs.enter_fd, (const void *)(uintptr_t)fast_call, 0);
+	kern_member_remove(rig.kern, getpid());
+	ns = round_ns();
+	assert_int_equal(rig_latency(&rig, 0).n_enter, 0);
 	rig_close(&rig);
 	return ns;
 }
@@ -166,9 +195,9 @@ static double with_bpftrace(void)
 	return ns;
 }
 
-enum way { BARE, EMPTY, IDLE, GATE, NAME, WAYS };
+enum way { BARE, EMPTY, IDLE, GATE, NAME, EMPTY_ENTRY, STRANGER_ENTRY, STRANGER, WAYS };
 
-static void measure(void **state)
+static void measure(const char *kind)
 {
 	static const char *const names[WAYS] = {
 		[BARE] = "no probes",
@@ -176,33 +205,62 @@ static void measure(void **state)
 		[IDLE] = "spanprof, no gate",
 		[GATE] = "spanprof, gate open",
 		[NAME] = "spanprof, gate open, name str(arg0)",
+		[EMPTY_ENTRY] = "empty program, entry only",
+		[STRANGER_ENTRY] = "not profiled, entry probe of its file",
+		[STRANGER] = "not profiled, entry and return site",
 	};
 	double v[WAYS][ROUNDS], m[WAYS], trace;
 
+	setenv("SPANPROF_UPROBES", kind, 1);
+	printf("uprobes: %s\n", kind);
 	for (int i = 0; i < ROUNDS; i++) {
 		v[BARE][i] = round_ns();
-		v[EMPTY][i] = with_empty();
+		v[EMPTY][i] = with_empty(true);
 		v[IDLE][i] = with_spanprof(false, false);
 		v[GATE][i] = with_spanprof(true, false);
 		v[NAME][i] = with_spanprof(true, true);
+		v[EMPTY_ENTRY][i] = with_empty(false);
+		v[STRANGER_ENTRY][i] = as_stranger(false);
+		v[STRANGER][i] = as_stranger(true);
 	}
 	for (int way = 0; way < WAYS; way++)
 		m[way] = median(v[way], ROUNDS);
 	for (int way = 0; way < WAYS; way++)
 		printf("%-36s %8.1f ns a call  %5.2f x empty\n", names[way], m[way],
 		       m[way] / m[EMPTY]);
+	printf("ratio spanprof (gate open) / empty: %.2f, target 1.30\n", m[GATE] / m[EMPTY]);
+	printf("ratio not profiled (entry) / bare entry probe: %.2f, target 1.00; with the return site: %.2f\n",
+	       m[STRANGER_ENTRY] / m[EMPTY_ENTRY], m[STRANGER] / m[EMPTY_ENTRY]);
+	if (strcmp(kind, "perf") != 0)
+		return;
 	trace = with_bpftrace();
 	if (trace > 0)
 		printf("%-36s %8.1f ns a call  %5.2f x empty\n",
 		       "bpftrace, uprobe + uretprobe, hist", trace, trace / m[EMPTY]);
 	else
 		printf("bpftrace is not installed\n");
-	printf("ratio spanprof (gate open) / empty: %.2f, target 1.30\n", m[GATE] / m[EMPTY]);
+}
+
+static void links(void **state)
+{
+	struct attach_source source;
+
+	setenv("SPANPROF_UPROBES", "link", 1);
+	if (attach_source_read(&source, NULL)) {
+		print_message("this kernel has no uprobe_multi links\n");
+		skip();
+	}
+	measure("link");
+}
+
+static void perf_events(void **state)
+{
+	measure("perf");
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(measure)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(links), cmocka_unit_test(perf_events)};
 
 	return cmocka_run_group_tests_name("fastcall", tests, NULL, NULL);
 }

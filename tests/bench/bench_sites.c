@@ -2,7 +2,7 @@
 /*
  * bench_sites: entry and leave of a function that begins with endbr64 against one that begins with
  * push, both probed by spanprof as any endpoint is, in ns of CPU time a call; and what the same calls
- * cost in a process of the same file that is not profiled. Needs root.
+ * cost in a process of the same file that is not profiled; for both kinds of uprobes. Needs root.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "pipe/engine.h"
+#include "probe/multi.h"
 
 enum { CALLS = 50000, ROUNDS = 15, INSTANCE = 1 };
 
@@ -192,14 +193,17 @@ static int print_others(struct errmsg *e)
 	return 0;
 }
 
-int main(void)
+static int measure(const char *kind)
 {
 	double v[ARRAY_SIZE(functions)][ROUNDS], m[ARRAY_SIZE(functions)];
 	struct engine *engine = NULL;
 	struct errmsg e = {""};
 	struct latency l;
-	int r = attach(&engine, &e);
+	int r;
 
+	setenv("SPANPROF_UPROBES", kind, 1);
+	printf("uprobes: %s\n", kind);
+	r = attach(&engine, &e);
 	if (r < 0) {
 		fprintf(stderr, "bench_sites: %s\n", e.text[0] ? e.text : strerror(-r));
 		return r == -EPERM ? 77 : 1;
@@ -225,4 +229,11 @@ int main(void)
 	if (r < 0)
 		fprintf(stderr, "bench_sites: %s\n", e.text[0] ? e.text : strerror(-r));
 	return r < 0;
+}
+
+int main(void)
+{
+	int r = multi_is_there() ? measure("link") : 0;
+
+	return r ? r : measure("perf");
 }

@@ -76,12 +76,28 @@ int probes_new(struct probes **ret, const struct probe_programs *programs,
 	return 0;
 }
 
+/* At once: nobody counts any more, and the kernel's waiting is shared. */
+static void detach_all(struct probes *p)
+{
+	VEC(struct spot *) all = {0};
+	struct spot *const *sites = NULL;
+	size_t n = p->retsites ? retsites_spots(p->retsites, &sites) : 0;
+	int r = 0;
+
+	for (size_t i = 0; i < p->spots.n && r == 0; i++)
+		r = vec_push(&all, p->spots.at[i]);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = vec_push(&all, sites[i]);
+	/* Without memory those that are left out are detached when they are freed. */
+	spots_detach(all.at, all.n, SPOT_ALL);
+	vec_free(&all);
+}
+
 struct probes *probes_free(struct probes *p)
 {
 	if (!p)
 		return NULL;
-	/* Entries first: a call whose leave probe is gone would be counted as unknown. */
-	spots_detach(p->spots.at, p->spots.n, SPOT_ALL);
+	detach_all(p);
 	for (size_t i = 0; i < p->spots.n; i++)
 		spot_free(p->spots.at[i]);
 	vec_free(&p->spots);

@@ -52,6 +52,12 @@ struct retsites *retsites_free(struct retsites *t)
 	return NULL;
 }
 
+size_t retsites_spots(const struct retsites *t, struct spot *const **ret)
+{
+	*ret = t->spots.at;
+	return t->spots.n;
+}
+
 void retsites_keep_return_value(struct retsites *t)
 {
 	t->keep |= 1U << WIRE_REG_RAX;

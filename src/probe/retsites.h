@@ -37,6 +37,8 @@ struct retsites_scope {
 
 int retsites_new(struct retsites **ret, const struct retsites_options *options);
 struct retsites *retsites_free(struct retsites *t);
+/* All sites, borrowed: to be detached together with others. */
+size_t retsites_spots(const struct retsites *t, struct spot *const **ret);
 
 /* From now on sites come before the return value's register is written. */
 void retsites_keep_return_value(struct retsites *t);

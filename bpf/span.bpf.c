@@ -253,10 +253,18 @@ static __always_inline int verdict(const struct pt_regs *ctx, const struct wire_
 	return n == last + 1 ? VERDICT_KEEP : VERDICT_RUN;
 }
 
+static __always_inline __u64 entry_sp(__u64 cookie, __u64 sp, __u64 bp)
+{
+	opaque(sp);
+	opaque(bp);
+	return (cookie & WIRE_COOKIE_F_RBP ? bp : sp) + WIRE_COOKIE_SP(cookie);
+}
+
 static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	struct call call = {.sp = ctx->sp + WIRE_COOKIE_SP(cookie),
+	/* Both are read: the verifier takes no offset that was chosen. */
+	struct call call = {.sp = entry_sp(cookie, ctx->sp, ctx->bp),
 			    .ep_id = WIRE_COOKIE_EP(cookie)};
 	struct thread *t = thread_enter(bpf_get_current_task_btf());
 	struct wire_endpoint *ep;

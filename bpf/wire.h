@@ -332,7 +332,9 @@ enum wire_probe_kind { WIRE_P_ENTER = 1, WIRE_P_LEAVE_SITE, WIRE_P_END, WIRE_P_U
 	(((__u64)(site_off) << 32) | ((__u64)(sp_slots) << 16) | (__u16)(ep_id))
 /* The probe is there for every process: those with own probes for the endpoint leave it alone. */
 #define WIRE_COOKIE_F_WIDE 0x8000ULL
-#define WIRE_COOKIE_EP(c)  ((__u32)((c)&0x7fff))
+/* The slots are counted from RBP, not from SP: a place inside a function that has a frame pointer. */
+#define WIRE_COOKIE_F_RBP  0x4000ULL
+#define WIRE_COOKIE_EP(c)  ((__u32)((c)&0x3fff))
 #define WIRE_COOKIE_SP(c)  ((((c) >> 16) & 0xffff) * 8)
 #define WIRE_COOKIE_OFF(c) ((__u32)((c) >> 32))
 

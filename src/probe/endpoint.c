@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/glob.h"
 #include "probe/endpoint_priv.h"
+#include "probe/usdt.h"
 
 static const char *const leave_names[] = {
 	[LEAVE_AUTO] = "auto", [LEAVE_RETSITE] = "retsite",     [LEAVE_END] = "end",
@@ -420,6 +421,30 @@ static int parse_options(struct endpoint *ep, struct cursor *c)
 	return r;
 }
 
+/* A USDT probe whose name says that another one ends what it begins: as if that had been given. */
+static int imply_end(struct endpoint *ep)
+{
+	const struct endpoint_target *begin = &ep->target.target;
+	struct target_text *end = &ep->end;
+	char partner[ENDPOINT_TEXT_MAX];
+
+	if (begin->kind != ENDPOINT_USDT || ep->has_end || ep->leave != LEAVE_AUTO ||
+	    !usdt_partner(begin->name, 0, partner, sizeof(partner)))
+		return 0;
+	end->words[0] = strdup(begin->provider);
+	end->words[1] = strdup(begin->name);
+	end->words[2] = begin->binary ? strdup(begin->binary) : NULL;
+	if (!end->words[0] || !end->words[1] || (begin->binary && !end->words[2]))
+		return -ENOMEM;
+	end->target = (struct endpoint_target){.kind = ENDPOINT_USDT,
+					       .binary = end->words[2],
+					       .provider = end->words[0],
+					       .name = end->words[1],
+					       .is_partner = true};
+	ep->has_end = true;
+	return 0;
+}
+
 /* What makes no sense together. */
 static int check_endpoint(const struct endpoint *ep, const struct cursor *c)
 {
@@ -432,10 +457,6 @@ static int check_endpoint(const struct endpoint *ep, const struct cursor *c)
 			       "an endpoint with end= ends there: leave= cannot be another method");
 	if (ep->name.n && ep->leave_name.n)
 		return fail_at(c, 0, "name= and leave-name= exclude each other");
-	if (ep->target.target.kind == ENDPOINT_USDT && !ep->has_end)
-		return fail_at(
-			c, 0,
-			"a USDT probe is a place inside a function: say where the call ends with end=");
 	return 0;
 }
 
@@ -459,6 +480,7 @@ int parse_endpoint(const char *text, struct endpoint **ret, struct errmsg *e)
 	if (r == 0 && text[c.pos] == '(')
 		r = take_parenthesized(&c, &ep->name);
 	r = r < 0 ? r : parse_options(ep, &c);
+	r = r < 0 ? r : imply_end(ep);
 	r = r < 0 ? r : check_endpoint(ep, &c);
 	if (r < 0)
 		return r;

@@ -35,6 +35,8 @@ struct endpoint_target {
 	uint64_t offset;    /* ENDPOINT_OFFSET: byte in the file */
 	const char *provider;
 	const char *name; /* ENDPOINT_USDT */
+	/* The end of a USDT probe by convention: name is that where it begins, see usdt_partner. */
+	bool is_partner;
 };
 
 struct endpoint; /* owned strings, parsed expressions */

@@ -24,6 +24,8 @@ enum { MODULES_MAX = 512, NOTES_BYTES_MAX = 4 << 20, CODE_MAX = 64 << 10 };
 struct lookup {
 	const struct resolved *function;
 	const char *usdt_arguments; /* NULL: a function */
+	int64_t sp_shift;           /* bytes by which RSP is taken to be above what it is */
+	bool sp_unknown;            /* that is not the same at each place */
 };
 
 static int lookup_global(void *ctx, const char *name, struct place *ret, struct errmsg *why)
@@ -135,6 +137,14 @@ static int lookup_argument(void *ctx, unsigned int number, struct place *ret, st
 			why, r,
 			"argument %u of this USDT probe is in a form that is not read: %.80s",
 			number, l->usdt_arguments);
+	if (ret->kind != PLACE_MEMORY || ret->reg != WIRE_REG_RSP)
+		return 0;
+	if (l->sp_unknown)
+		return errmsg_set(
+			why, -ENOTSUP,
+			"argument %u of this USDT probe is on the stack, at a place that is not read without end=",
+			number);
+	ret->offset -= l->sp_shift;
 	return 0;
 }
 
@@ -204,6 +214,12 @@ static int choose_leave(const struct endpoint *ep, const struct plan_options *o,
 		leave = endpoint_end(ep) ? LEAVE_END : LEAVE_RETSITE;
 	if (leave == LEAVE_RET && endpoint_end(ep))
 		leave = LEAVE_END;
+	if (endpoint_target(ep)->kind == ENDPOINT_USDT && !endpoint_end(ep) &&
+	    leave != LEAVE_RETSITE)
+		return errmsg_set(
+			e, -EOPNOTSUPP,
+			"endpoint '%s': a USDT probe is a place inside a function: its call ends with end=, or by leave=retsite (the default)",
+			endpoint_text(ep));
 	if (leave == LEAVE_URETPROBE && danger && !o->force)
 		return errmsg_set(
 			e, -EPERM,
@@ -375,13 +391,75 @@ static int resolve_usdt(const struct resolve_input *in, const struct endpoint *e
 		endpoint_text(ep), in->pid, target->provider, target->name, in->pid);
 }
 
+/* The first of the names that end it by convention. */
+static int resolve_partner(const struct resolve_input *in, const struct endpoint *ep,
+			   const struct endpoint_target *target, struct plan_target *t,
+			   char **ret_arguments, struct errmsg *e)
+{
+	char name[SYMTAB_NAME_MAX];
+	struct endpoint_target end = *target;
+	int r = -ENOENT;
+
+	end.name = name;
+	for (unsigned int k = 0; r == -ENOENT && usdt_partner(target->name, k, name, sizeof(name));
+	     k++)
+		r = resolve_usdt(in, ep, &end, t, ret_arguments, NULL);
+	if (r == -ENOENT)
+		return errmsg_set(
+			e, -EINVAL,
+			"endpoint '%s': no USDT probe of a usual name ends what %s begins: say which does with end=, or leave=retsite until its function returns",
+			endpoint_text(ep), target->name);
+	return r;
+}
+
 static int resolve_target(const struct resolve_input *in, const struct endpoint *ep,
 			  const struct endpoint_target *target, struct plan_target *t,
 			  char **ret_arguments, struct errmsg *e)
 {
+	if (target->is_partner)
+		return resolve_partner(in, ep, target, t, ret_arguments, e);
 	if (target->kind == ENDPOINT_USDT)
 		return resolve_usdt(in, ep, target, t, ret_arguments, e);
 	return resolve_function(in, target, &t->function, e);
+}
+
+/* The SP at the entry of the function around a place: its return address is below the frame's CFA. */
+static int find_frame(struct module *m, struct plan_place *place)
+{
+	AUTO_FREE struct cfi_buf *cfi = malloc(sizeof(*cfi));
+	int r = cfi ? module_find_cfi(m, place->vaddr, cfi) : -ENOMEM;
+	const struct cfi_value *cfa = cfi ? &cfi->rule.cfa : NULL;
+
+	if (r < 0)
+		return r;
+	if (r != CFI_OK || cfa->kind != CFI_REG || cfa->off < 8 || cfa->off % 8 ||
+	    cfa->off > 8 * 0xffff || (cfa->base != WIRE_REG_RSP && cfa->base != WIRE_REG_RBP))
+		return -EOPNOTSUPP;
+	place->site.sp_slots = (uint32_t)cfa->off / 8 - 1;
+	place->site.by_rbp = cfa->base == WIRE_REG_RBP;
+	return 0;
+}
+
+/* A USDT probe without an end: it ends when the function that holds it returns. */
+static int enclose(const struct endpoint *ep, struct plan *p, struct errmsg *e)
+{
+	struct resolved *f = &p->entry.function;
+	struct symtab_symbol sym;
+	uint64_t bytes;
+	int r = 0;
+
+	if (!binary_function(f->binary, p->entry.places[0].vaddr, &p->enclosing, &bytes))
+		r = -EOPNOTSUPP;
+	for (size_t i = 0; r == 0 && i < p->entry.n; i++)
+		r = find_frame(binary_module(f->binary), &p->entry.places[i]);
+	if (r == -EOPNOTSUPP)
+		return errmsg_set(
+			e, r,
+			"endpoint '%s': it is not known where the function that holds this USDT probe returns to (its frame has no fixed place): say where the call ends with end=",
+			endpoint_text(ep));
+	if (r == 0 && symtab_find_addr(binary_symtab(f->binary), p->enclosing, &sym))
+		snprintf(f->symbol, sizeof(f->symbol), "%s", sym.name);
+	return r;
 }
 
 static void warn(struct plan *p, const char *a, const char *b)
@@ -432,8 +510,10 @@ static void make_build(struct binary *b, char *buf, size_t n, struct endpoint_bu
 static int compile(const struct endpoint *ep, struct plan *p, const char *entry_arguments,
 		   const char *end_arguments, uint32_t *ret_keep, struct errmsg *e)
 {
-	struct lookup at_entry = {&p->entry.function, entry_arguments};
-	struct lookup at_end = {&p->end.function, end_arguments};
+	const struct site *first = &p->entry.places[0].site;
+	struct lookup at_entry = {&p->entry.function, entry_arguments, first->sp_slots * 8LL,
+				  first->by_rbp};
+	struct lookup at_end = {&p->end.function, end_arguments, 0, false};
 	AUTO_FREE struct endpoint_code *code = malloc(sizeof(*code));
 	struct expression_resolver entry, end;
 	struct endpoint_build build;
@@ -442,6 +522,9 @@ static int compile(const struct endpoint *ep, struct plan *p, const char *entry_
 
 	if (!code)
 		return -ENOMEM;
+	for (size_t i = 1; i < p->entry.n; i++)
+		at_entry.sp_unknown |= p->entry.places[i].site.sp_slots != first->sp_slots ||
+				       p->entry.places[i].site.by_rbp;
 	make_resolver(&at_entry, &entry);
 	make_resolver(&at_end, &end);
 	make_build(p->entry.function.binary, build_id, sizeof(build_id), &build);
@@ -539,6 +622,8 @@ int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
 		return errmsg_set(e, -ESRCH, "endpoint '%s' is not for %s", endpoint_text(ep),
 				  module_path(binary_module(p->entry.function.binary)));
 	r = r < 0 ? r : choose_leave(ep, o, &p->entry.function, &p->leave, e);
+	if (r == 0 && endpoint_target(ep)->kind == ENDPOINT_USDT && !endpoint_end(ep))
+		r = enclose(ep, p, e);
 	r = r < 0 ? r : compile(ep, p, entry_arguments, end_arguments, &keep, e);
 	r = r < 0 ? r : choose_sites(ep, o, keep, p, e);
 	if (r == 0 && endpoint_other_end(ep))

@@ -33,6 +33,7 @@ struct plan {
 	struct plan_target entry;
 	struct plan_target end; /* n 0: no end function; a second one is another place */
 	enum leave_method leave;
+	uint64_t enclosing;      /* USDT without end: first byte of the function that holds it */
 	bool nameless;           /* a name was asked for, but this build is not known */
 	bool wants_return_value; /* return sites must come before RAX is written */
 	struct plan_target rets; /* LEAVE_RET: where the function is left; n 0: otherwise */

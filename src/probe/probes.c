@@ -291,8 +291,9 @@ static int write_wire(struct probes *p, uint32_t ep_id, const struct plan *plan,
 
 /* Leave probes after the direct calls found in the process's modules. */
 static void preset_callers(struct probes *p, const struct resolve_input *in,
-			   const struct retsites_scope *scope, const struct resolved *f)
+			   const struct retsites_scope *scope, const struct plan *plan)
 {
+	const struct resolved *f = &plan->entry.function;
 	struct resolve_module mods[MODULES_MAX];
 	size_t n = resolve_modules(in, NULL, mods, MODULES_MAX);
 	AUTO_FREE struct callers *found = malloc(sizeof(*found));
@@ -303,7 +304,7 @@ static void preset_callers(struct probes *p, const struct resolve_input *in,
 		if (binaries_get(in->binaries, mods[i].module, &ci.binary) < 0)
 			continue;
 		if (ci.binary == f->binary)
-			ci.vaddr = f->vaddr;
+			ci.vaddr = plan->enclosing ? plan->enclosing : f->vaddr;
 		found->n = 0;
 		found->more = false;
 		if (find_callers(&ci, found) < 0)
@@ -327,7 +328,7 @@ static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_in
 	if (plan->wants_return_value)
 		retsites_keep_return_value(p->retsites);
 	if (plan->leave == LEAVE_RETSITE && p->options.preset_callers)
-		preset_callers(p, in, scope, &plan->entry.function);
+		preset_callers(p, in, scope, plan);
 	/* What ends calls comes before what begins them. */
 	r = attach_target(p, &job, WIRE_P_END, &plan->end, e);
 	if (r == 0 && plan->leave == LEAVE_URETPROBE)

@@ -24,6 +24,7 @@ struct site {
 	uint32_t off;   /* bytes from the function's first byte, or from the return address */
 	uint32_t
 		sp_slots; /* entry: SP is this many 8-byte slots below its value at the first byte */
+	bool by_rbp; /* the slots are counted from RBP instead: RBP is below SP's value there */
 	bool cheap;
 	/*
 	 * Entry: where the values that the registers had at the first byte are at the site, by enum

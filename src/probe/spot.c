@@ -74,7 +74,7 @@ bool spot_is_own(const struct spot *s, pid_t pid)
 static uint64_t cookie_of(const struct spot *s, pid_t pid)
 {
 	return WIRE_COOKIE(s->ep_id, s->site.sp_slots, s->site.off) |
-	       (pid == -1 ? WIRE_COOKIE_F_WIDE : 0);
+	       (s->site.by_rbp ? WIRE_COOKIE_F_RBP : 0) | (pid == -1 ? WIRE_COOKIE_F_WIDE : 0);
 }
 
 int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, struct errmsg *e)

@@ -2,6 +2,7 @@
 #include "probe/usdt.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,29 @@ bool parse_usdt_note(const uint8_t *data, size_t bytes, size_t *off, struct usdt
 			return parse_description(h + NOTE_HEADER + name_bytes, read_u32(h + 4),
 						 ret);
 	}
+	return false;
+}
+
+/* Words at the end of a name, after "__" or "_". */
+static const struct {
+	const char *begin;
+	const char *ends[4];
+} partners[] = {
+	{"start", {"done", "end", "stop", "finish"}},
+	{"entry", {"return", "exit"}},
+	{"begin", {"end", "done"}},
+	{"startup", {"shutdown"}},
+};
+
+bool usdt_partner(const char *begin, unsigned int k, char *buf, size_t n)
+{
+	const char *word = strrchr(begin, '_');
+	int stem = word ? (int)(word + 1 - begin) : 0;
+
+	for (size_t i = 0; word && k < 4 && i < ARRAY_SIZE(partners); i++)
+		if (strcmp(partners[i].begin, word + 1) == 0 && partners[i].ends[k])
+			return (size_t)snprintf(buf, n, "%.*s%s", stem, begin,
+						partners[i].ends[k]) < n;
 	return false;
 }
 

@@ -29,6 +29,12 @@ struct usdt_note {
 /* Reads the note at *off and moves *off on; false at the end or at the first malformed note. */
 bool parse_usdt_note(const uint8_t *data, size_t bytes, size_t *off, struct usdt_note *ret);
 
+/*
+ * Names of probes that by convention end what this one begins ("query__start": "query__done", ...),
+ * likeliest first, k = 0, 1, ...; false: no more, or the name says nothing. In buf.
+ */
+bool usdt_partner(const char *begin, unsigned int k, char *buf, size_t n);
+
 /* Number of arguments in the text. */
 unsigned int usdt_n_arguments(const char *arguments);
 

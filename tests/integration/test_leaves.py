@@ -1,6 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""leave=ret: the function's own returns are probed, whatever compiler made it, or it is refused with a reason."""
+"""How calls end where neither a function's end nor its callers say so.
+
+leave=ret: the function's own returns are probed, whatever compiler made it, or it is refused with a reason. USDT probes
+without end=: by their partner's name, or when the function that holds them returns.
+"""
 import re
 
 from harness import Target, cases, check, folder, load, main, need_bpf, profiling, spanprof
@@ -62,6 +66,19 @@ def called_from_no_file(build):
     """No probe can be put where the calls come from: from the first of them on, the returns are probed."""
     profile, calls, _ = play(build, "jit", "several")
     counted(profile, calls, unknown=COUNT - 1)
+
+
+@cases(BUILDS)
+def usdt_until_its_function_returns(build):
+    profile, calls, _ = play(build, "place", "usdt:leaves:place(uint(arg0));if=arg0==10")
+    counted(profile, calls)
+
+
+@cases(BUILDS)
+def usdt_pair(build):
+    """By convention work__start is ended by work__end, as there is no work__done."""
+    profile, calls, _ = play(build, "pair", "usdt:leaves:work__start(uint(arg0))")
+    counted(profile, calls)
 
 
 main(needs=[need_bpf])

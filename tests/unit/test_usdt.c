@@ -87,12 +87,31 @@ static void forms_that_are_not_read(void **state)
 		assert_int_equal(parse_usdt_argument(bad[i], 0, &p), -ENOTSUP);
 }
 
+static void partners(void **state)
+{
+	char buf[32];
+
+	assert_true(usdt_partner("query__start", 0, buf, sizeof(buf)));
+	assert_string_equal(buf, "query__done");
+	assert_true(usdt_partner("query__start", 1, buf, sizeof(buf)));
+	assert_string_equal(buf, "query__end");
+	assert_false(usdt_partner("query__start", 4, buf, sizeof(buf)));
+	assert_true(usdt_partner("function_entry", 0, buf, sizeof(buf)));
+	assert_string_equal(buf, "function_return");
+	assert_true(usdt_partner("request__startup", 0, buf, sizeof(buf)));
+	assert_string_equal(buf, "request__shutdown");
+	assert_false(usdt_partner("start", 0, buf, sizeof(buf)));
+	assert_false(usdt_partner("query__done", 0, buf, sizeof(buf)));
+	assert_false(usdt_partner("a_name_that_does_not_fit_into_it__start", 0, buf, sizeof(buf)));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(notes),
 		cmocka_unit_test(strings_must_end),
 		cmocka_unit_test(arguments),
+		cmocka_unit_test(partners),
 		cmocka_unit_test(forms_that_are_not_read),
 	};
 

@@ -27,6 +27,25 @@ FRAME long recurse(long n);
 FRAME long table(long n);
 FRAME void never(long n);
 FRAME long work(long n);
+FRAME long place(long n);
+FRAME long pair(long n);
+
+/* A statically defined probe with one argument, as <sys/sdt.h> makes it. */
+#define USDT(name, argument)                                           \
+	__asm__ volatile("990:	nop\n"                                  \
+			 "	.pushsection .note.stapsdt,\"\",\"note\"\n" \
+			 "	.balign 4\n"                                \
+			 "	.4byte 992f - 991f, 994f - 993f, 3\n"       \
+			 "991:	.asciz \"stapsdt\"\n"                   \
+			 "992:	.balign 4\n"                            \
+			 "993:	.8byte 990b, 0, 0\n"                    \
+			 "	.asciz \"leaves\"\n"                        \
+			 "	.asciz \"" name "\"\n"                 \
+			 "	.asciz \"8@%0\"\n"                          \
+			 "994:	.balign 4\n"                            \
+			 "	.popsection\n"                              \
+			 :                                             \
+			 : "nor"(argument))
 
 static jmp_buf back;
 static long n_calls, n_bad;
@@ -115,6 +134,39 @@ __attribute__((noreturn)) void never(long n)
 	longjmp(back, (int)work(n));
 }
 
+/* The probe is behind some work, with a frame and saved registers around it. */
+long place(long n)
+{
+	char text[64];
+	long before = work(n);
+
+	n_calls++;
+	snprintf(text, sizeof(text), "%ld", before);
+	USDT("place", before);
+	return work((long)strlen(text)) + before;
+}
+
+long pair(long n)
+{
+	n_calls++;
+	USDT("work__start", n);
+	n = work(n);
+	USDT("work__end", n);
+	return work(n);
+}
+
+static void play_place(long count)
+{
+	for (long i = 0; i < count; i++)
+		expect(place(9) == 13);
+}
+
+static void play_pair(long count)
+{
+	for (long i = 0; i < count; i++)
+		expect(pair(i) == i + 2);
+}
+
 static void play_several(long count)
 {
 	for (long i = 0; i < count; i++)
@@ -186,7 +238,7 @@ static const struct way {
 } ways[] = {
 	{"several", play_several}, {"tail", play_tail},   {"pointer", play_pointer},
 	{"recurse", play_recurse}, {"table", play_table}, {"never", play_never},
-	{"jit", play_jit},
+	{"jit", play_jit},         {"place", play_place}, {"pair", play_pair},
 };
 
 static void wait_for_line(const char *say)

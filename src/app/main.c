@@ -39,6 +39,7 @@ static void print_help(FILE *out)
 int main(int argc, char **argv)
 {
 	static char help_option[] = "--help";
+	static char getopt_name[] = "spanprof: error"; /* it begins its messages with argv[0] */
 
 	/* A fixed limit: what is large goes back to the system when it is freed, at any time. */
 	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
@@ -58,9 +59,12 @@ int main(int argc, char **argv)
 		printf("spanprof %s\n", SPANPROF_VERSION);
 		return 0;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].fn(argc - 1, argv + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(argv[1], commands[i].name) != 0)
+			continue;
+		argv[1] = getopt_name;
+		return commands[i].fn(argc - 1, argv + 1);
+	}
 	fprintf(stderr, "spanprof: error: there is no command '%s'; see 'spanprof --help'\n",
 		argv[1]);
 	return EXIT_USAGE;

@@ -297,6 +297,7 @@ static int check_recording(const struct run_options *o)
 
 int run_options_parse(struct run_options *o, int argc, char **argv, bool recording)
 {
+	const char *command = recording ? "record" : "run";
 	int option, r = 0;
 
 	*o = (struct run_options){
@@ -310,13 +311,13 @@ int run_options_parse(struct run_options *o, int argc, char **argv, bool recordi
 	if (r || o->help)
 		return r;
 	if (optind < argc && strcmp(argv[optind - 1], "--")) {
-		log_error("%s: '%s' is not an option; put '--' before a command to run", argv[0],
+		log_error("%s: '%s' is not an option; put '--' before a command to run", command,
 			  argv[optind]);
 		return EXIT_USAGE;
 	}
 	if (optind < argc)
 		o->command = argv + optind;
-	r = check_targets(o, argv[0]);
+	r = check_targets(o, command);
 	if (!r)
 		r = recording ? check_recording(o) : run_options_check_outputs(o);
 	return r;

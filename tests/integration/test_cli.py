@@ -51,6 +51,12 @@ def usage(name):
     check(stderr.count("error:") <= 1, f"one message: {stderr}")
 
 
+@cases(["run", "record", "report", "agent", "task", "task list", "spans", "top", "probes", "doctor", "presets"])
+def unknown_options(command):
+    status, _, stderr = spanprof(*command.split(), "--bogus")
+    one_line(status, stderr, 2, "--bogus")
+
+
 @cases(["--help", "run --help", "record --help", "report --help"])
 def help_goes_to_stdout(arguments):
     status, stdout, stderr = spanprof(*arguments.split())

@@ -282,13 +282,24 @@ def values_that_are_filled_in_by_the_call():
         check("slow" in names(profile), f"names {names(profile)}")
 
 
-@test
-def servers_are_found():
+FOUND = {
+    "postgres": (Postgres, lambda s: s.bench("select 1", 1, 50)),
+    "mariadb": (MariaDB, lambda s: s.sql("select 1;" * 50)),
+    "redis": (Redis, lambda s: s.bench(100, clients=1)),
+    "apache": (Apache, lambda s: s.bench("/index.html", 50, 1)),
+    "php-fpm": (PhpFpm, lambda s: [s.request("how=plain") for _ in range(50)]),
+    "nginx": (Nginx, lambda s: s.bench("/index.html", 50, 1)),
+}
+
+
+@cases(list(FOUND))
+def servers_are_found(name):
     """No process is named: the preset finds it."""
-    with Redis() as server, folder() as path:
-        with profiling(path / "out.json", "--preset", "redis", "--min-duration", "1s"):
-            server.bench(100, clients=1)
-        check(load(path / "out.json").calls() >= 200, "the calls of this server are there")
+    make, work = FOUND[name]
+    with make() as server, folder() as path:
+        with profiling(path / "out.json", "--preset", name, "--min-duration", "200ms"):
+            work(server)
+        check(load(path / "out.json").calls() >= 50, "the calls of this server are there")
 
 
 @test

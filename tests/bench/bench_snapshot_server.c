@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bench_snapshot_server: what one snapshot costs a busy server's threads, as BPF run time.
+ *
+ *   bench_snapshot_server ENDPOINT PARENT_PID
+ *
+ * The endpoint is profiled in all processes of the server that PARENT_PID started, with a period of 1 ms
+ * and from the start of each call. In turns, on a clock of the same threads: spanprof's tick, as `run` uses
+ * it; and a program that does nothing but bpf_get_stack. A round counts when both have met the server's
+ * stacks often enough. spanprof's figure is its run time for each snapshot, less that of the ticks that found
+ * nothing to do, which are counted and whose cost is measured before. Needs root.
+ */
+#include <bpf/bpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "pipe/engine.h"
+#include "proc/process.h"
+#include "tests/bench/walk_program.h"
+
+#define MS        1000000ULL
+#define PERIOD_NS (1 * MS)
+#define ROUND_NS  (700 * MS)
+
+enum { ROUNDS = 9, TRIES_MAX = 30, SNAPSHOTS_MIN = 150, THREADS_MAX = 64, INSTANCE = 1 };
+
+struct bench {
+	struct engine *engine;
+	struct engine_options options;
+	pid_t pids[THREADS_MAX];
+	size_t n_pids;
+	int tick_fd;
+	int walk_fd;
+	uint64_t n_snapshots; /* of running threads */
+	uint64_t window_bytes;
+	double empty_ns; /* of a tick that finds nothing to do */
+	double spanprof_ns[ROUNDS];
+	double walk_ns[ROUNDS];
+	double ratio[ROUNDS];
+};
+
+static int fail(const char *doing, const char *why)
+{
+	fprintf(stderr, "bench_snapshot_server: cannot %s: %s\n", doing, why);
+	return 1;
+}
+
+static void on_record(void *ctx, const void *record, size_t bytes)
+{
+	const struct wire_snapshot *w = record;
+	struct bench *b = ctx;
+
+	if (w->h.kind != WIRE_K_SNAPSHOT || w->snap_kind != WIRE_SNAP_ONCPU || bytes < sizeof(*w))
+		return;
+	b->n_snapshots++;
+	b->window_bytes += w->window_bytes;
+}
+
+/* Opens the gate; no process is looked at yet. */
+static int start(struct bench *b, const char *text, struct errmsg *e)
+{
+	struct wire_gate gate = {.period_ns = PERIOD_NS, .enabled = 1};
+	struct endpoint *ep = NULL;
+	uint32_t id;
+	int r = parse_endpoint(text, &ep, e);
+
+	b->options = (struct engine_options){
+		.pipeline = {.no_symbols = true},
+		.kernel_stacks = true,
+		.probes = {.preset_callers = true},
+		.on_record = on_record,
+		.ctx = b,
+	};
+	if (!r)
+		r = engine_new(&b->engine, &b->options, e);
+	if (!r)
+		r = engine_add_endpoint(b->engine, ep, &id);
+	return r ? r : engine_set_gate(b->engine, id, INSTANCE, &gate, e);
+}
+
+static int add_processes(struct bench *b, struct errmsg *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < b->n_pids && !r; i++)
+		r = engine_add_process(b->engine, b->pids[i], INSTANCE, e);
+	return r;
+}
+
+/* The server's processes: those that its parent has forked and that run the same program. */
+static int find_processes(struct bench *b, pid_t parent)
+{
+	CLEANUP(process_list_deinit) struct process_list all = {}, workers = {};
+	int r = process_scan(&all);
+
+	if (!r)
+		r = process_workers(&all, parent, &workers);
+	for (size_t i = 0; i < workers.n && b->n_pids < THREADS_MAX && !r; i++)
+		b->pids[b->n_pids++] = workers.at[i].pid;
+	return r;
+}
+
+static int run_for(struct bench *b, uint64_t ns)
+{
+	struct timespec pause = {.tv_nsec = 5 * MS};
+	uint64_t end = clock_mono_ns() + ns, now;
+	int r = 0;
+
+	while (!r && (now = clock_mono_ns()) < end) {
+		nanosleep(&pause, NULL);
+		r = engine_dispatch(b->engine, now);
+	}
+	return r;
+}
+
+/* The walk on a clock of each of the threads; the engine goes on. */
+static int walk_for(struct bench *b, uint64_t ns)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_TASK_CLOCK,
+		.sample_period = PERIOD_NS,
+	};
+	int fds[THREADS_MAX], links[THREADS_MAX], r;
+
+	for (size_t i = 0; i < b->n_pids; i++) {
+		fds[i] = (int)syscall(SYS_perf_event_open, &attr, b->pids[i], -1, -1,
+				      PERF_FLAG_FD_CLOEXEC);
+		links[i] =
+			fds[i] < 0 ? -1 : bpf_link_create(b->walk_fd, fds[i], BPF_PERF_EVENT, NULL);
+	}
+	r = run_for(b, ns);
+	for (size_t i = 0; i < b->n_pids; i++) {
+		if (links[i] >= 0)
+			close(links[i]);
+		if (fds[i] >= 0)
+			close(fds[i]);
+	}
+	return r;
+}
+
+/* True when the round counts. */
+static bool measure_round(struct bench *b, size_t i)
+{
+	struct run_time tick = program_run_time(b->tick_fd), tick_end;
+	struct run_time walk = program_run_time(b->walk_fd), walk_end;
+	uint64_t before = b->n_snapshots, n_walks, n_empty, n;
+
+	if (run_for(b, ROUND_NS))
+		return false;
+	tick_end = program_run_time(b->tick_fd);
+	n = b->n_snapshots - before;
+	if (walk_for(b, ROUND_NS))
+		return false;
+	walk_end = program_run_time(b->walk_fd);
+	n_walks = walk_end.n - walk.n;
+	if (n < SNAPSHOTS_MIN || n_walks < SNAPSHOTS_MIN)
+		return false;
+	n_empty = tick_end.n - tick.n > n ? tick_end.n - tick.n - n : 0;
+	b->spanprof_ns[i] =
+		((double)(tick_end.ns - tick.ns) - (double)n_empty * b->empty_ns) / (double)n;
+	b->walk_ns[i] = (double)(walk_end.ns - walk.ns) / (double)n_walks;
+	b->ratio[i] = b->spanprof_ns[i] / b->walk_ns[i];
+	return true;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *v)
+{
+	qsort(v, ROUNDS, sizeof(*v), compare);
+	return v[ROUNDS / 2];
+}
+
+/* Ticks that find nothing, on the same CPUs: each round has some, on other threads and between calls. */
+static void measure_empty(struct bench *b)
+{
+	struct run_time from, to;
+
+	run_for(b, ROUND_NS / 4);
+	from = program_run_time(b->tick_fd);
+	run_for(b, ROUND_NS);
+	to = program_run_time(b->tick_fd);
+	b->empty_ns = to.n > from.n ? (double)(to.ns - from.ns) / (double)(to.n - from.n) : 0;
+}
+
+static int measure(struct bench *b)
+{
+	size_t n = 0, tries = 0;
+
+	run_for(b, ROUND_NS); /* call sites become known, caches warm */
+	for (; n < ROUNDS && tries < TRIES_MAX; tries++)
+		n += measure_round(b, n);
+	if (n < ROUNDS) {
+		fprintf(stderr,
+			"bench_snapshot_server: only %zu of %zu rounds met the server's calls often enough: is it busy?\n",
+			n, tries);
+		return 1;
+	}
+	printf("%-44s %8.0f ns a snapshot, %.0f bytes of stack\n",
+	       "spanprof: registers, window, ring", median(b->spanprof_ns),
+	       (double)b->window_bytes / (double)b->n_snapshots);
+	printf("%-44s %8.0f ns a tick\n", "spanprof: nothing to do", b->empty_ns);
+	printf("%-44s %8.0f ns a walk\n", "bpf_get_stack: frame pointers", median(b->walk_ns));
+	printf("ratio spanprof / bpf_get_stack, median of %d rounds (%zu thrown away): %.2f, target 0.60\n",
+	       ROUNDS, tries - n, median(b->ratio));
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct bench b = {.tick_fd = -1, .walk_fd = -1};
+	AUTO_CLOSE int map = -1;
+	AUTO_CLOSE int stats = -1;
+	struct errmsg e = {};
+	int r;
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: bench_snapshot_server ENDPOINT PARENT_PID\n");
+		return 2;
+	}
+	if (find_processes(&b, atoi(argv[2])) || !b.n_pids)
+		return fail("find the server's processes", "it has none");
+	stats = bpf_enable_stats(BPF_STATS_RUN_TIME);
+	map = bpf_map_create(BPF_MAP_TYPE_PERCPU_ARRAY, "stacks", 4, WALK_MAP_BYTES, 1, NULL);
+	b.walk_fd = stats < 0 || map < 0 ? -errno : walk_program_load(map);
+	if (b.walk_fd < 0)
+		return fail("load the walk", strerror(-b.walk_fd));
+	r = start(&b, argv[1], &e);
+	b.tick_fd = r ? -1 : program_find("sample_tick");
+	if (b.tick_fd >= 0) {
+		measure_empty(&b);
+		r = add_processes(&b, &e);
+	}
+	if (r || b.tick_fd < 0)
+		return fail("attach", e.text[0] ? e.text : strerror(-r));
+	r = measure(&b);
+	engine_free(b.engine);
+	close(b.walk_fd);
+	close(b.tick_fd);
+	return r;
+}

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "base/cleanup.h"
 #include "base/vec.h"
@@ -13,6 +14,7 @@ struct capture_writer {
 	FILE *out;            /* borrowed */
 	VEC(uint8_t) payload; /* of the block under construction */
 	uint64_t n_blocks;
+	uint32_t crc; /* of what was written so far */
 	int error;
 };
 
@@ -42,6 +44,8 @@ static int emit(struct capture_writer *w, const void *data, size_t n)
 {
 	if (!w->error && fwrite(data, 1, n, w->out) != n)
 		w->error = errno ? -errno : -EIO;
+	if (n)
+		w->crc = crc32_z(w->crc, data, n);
 	return w->error;
 }
 
@@ -187,6 +191,7 @@ int capture_write_totals(struct capture_writer *w, uint64_t duration_ns, const s
 		put_counter(w, id, c->v[id]);
 	finish_block(w, CAPTURE_TOTALS);
 	end.n_blocks = w->n_blocks;
+	end.crc = w->crc;
 	put(w, &end, sizeof(end));
 	return finish_block(w, CAPTURE_END);
 }

@@ -20,7 +20,7 @@
 #include "model/latency.h"
 
 enum {
-	CAPTURE_VERSION = 1,
+	CAPTURE_VERSION = 2,
 	CAPTURE_TEXT_MAX = 4096,      /* bytes of any one text */
 	CAPTURE_BLOCK_MAX = 64 << 20, /* bytes of any one block */
 	CAPTURE_BUILD_ID_MAX = 20,
@@ -92,8 +92,8 @@ int capture_write_latency(struct capture_writer *w, uint32_t ep_id, const struct
 int capture_write_totals(struct capture_writer *w, uint64_t duration_ns, const struct counters *c);
 
 /*
- * Reading: calls back for each block in file order. A callback's negative return ends the reading
- * with it. Pointers are valid during the call only; records are 8-byte aligned.
+ * Reading: calls back for each block in file order; a callback that is NULL is not wanted. A
+ * callback's negative return ends the reading with it. That the file is undamaged is known at its end. Pointers are valid during the call only; records are 8-byte aligned.
  */
 struct capture_reader {
 	int (*info)(void *ctx, const struct capture_info *i);

@@ -90,7 +90,9 @@ _Static_assert(sizeof(struct capture_totals_head) == 16, "capture_totals_head");
 
 struct capture_end_head {
 	uint64_t n_blocks; /* before this one */
+	uint32_t crc;      /* CRC-32 (zlib's) of all bytes of the file before this block */
+	uint32_t pad;
 };
-_Static_assert(sizeof(struct capture_end_head) == 8, "capture_end_head");
+_Static_assert(sizeof(struct capture_end_head) == 16, "capture_end_head");
 
 #endif

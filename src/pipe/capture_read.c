@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "base/cleanup.h"
 #include "base/vec.h"
@@ -23,6 +24,7 @@ struct reading {
 	uint8_t *payload; /* owned, grows */
 	size_t payload_cap;
 	uint64_t n_blocks;
+	uint32_t crc; /* of what was read so far */
 	bool ended;
 	char text[3][CAPTURE_TEXT_MAX];
 };
@@ -77,7 +79,7 @@ static int read_endpoint(struct reading *rd, struct cursor *c)
 		.spec = rd->text[0],
 		.display = rd->text[1],
 	};
-	return rd->to->endpoint(rd->to->ctx, &e);
+	return rd->to->endpoint ? rd->to->endpoint(rd->to->ctx, &e) : 0;
 }
 
 static int fill_range(struct cursor *c, struct capture_range *r, char *path)
@@ -124,7 +126,7 @@ static int read_space(struct reading *rd, struct cursor *c)
 		ranges[i].path = path;
 		path = stpcpy(path, rd->text[0]) + 1;
 	}
-	return rd->to->space(rd->to->ctx, h.tgid, h.as_id, ranges, h.n_ranges);
+	return rd->to->space ? rd->to->space(rd->to->ctx, h.tgid, h.as_id, ranges, h.n_ranges) : 0;
 }
 
 static int read_symbol(struct reading *rd, struct cursor *c)
@@ -146,7 +148,7 @@ static int read_symbol(struct reading *rd, struct cursor *c)
 		.function = rd->text[1],
 		.system_name = rd->text[2],
 	};
-	return rd->to->symbol(rd->to->ctx, &s);
+	return rd->to->symbol ? rd->to->symbol(rd->to->ctx, &s) : 0;
 }
 
 static int read_latency(struct reading *rd, struct cursor *c)
@@ -158,7 +160,7 @@ static int read_latency(struct reading *rd, struct cursor *c)
 	get(c, &l, sizeof(l));
 	if (c->bad || h.n_buckets != WIRE_HIST_BUCKETS || h.ep_id >= WIRE_EP_MAX)
 		return malformed(rd, "a bad histogram");
-	return rd->to->latency(rd->to->ctx, h.ep_id, &l);
+	return rd->to->latency ? rd->to->latency(rd->to->ctx, h.ep_id, &l) : 0;
 }
 
 static void set_counter(struct counters *c, const char *name, uint64_t value)
@@ -184,7 +186,7 @@ static int read_totals(struct reading *rd, struct cursor *c)
 	}
 	if (c->bad)
 		return malformed(rd, "bad totals");
-	return rd->to->totals(rd->to->ctx, h.duration_ns, &counters);
+	return rd->to->totals ? rd->to->totals(rd->to->ctx, h.duration_ns, &counters) : 0;
 }
 
 static int read_end(struct reading *rd, struct cursor *c)
@@ -194,6 +196,11 @@ static int read_end(struct reading *rd, struct cursor *c)
 	get(c, &h, sizeof(h));
 	if (c->bad || h.n_blocks != rd->n_blocks)
 		return malformed(rd, "a wrong number of blocks before it");
+	if (h.crc != rd->crc)
+		return errmsg_set(
+			rd->e, -EBADMSG,
+			"'%s' is damaged: its checksum is not that of its bytes; record it again",
+			rd->name);
 	rd->ended = true;
 	return 0;
 }
@@ -208,7 +215,7 @@ static int read_payload(struct reading *rd, const struct capture_block_header *h
 	case CAPTURE_SPACE:
 		return read_space(rd, &c);
 	case CAPTURE_RECORD:
-		return rd->to->record(rd->to->ctx, rd->payload, h->bytes);
+		return rd->to->record ? rd->to->record(rd->to->ctx, rd->payload, h->bytes) : 0;
 	case CAPTURE_SYMBOL:
 		return read_symbol(rd, &c);
 	case CAPTURE_LATENCY:
@@ -250,6 +257,8 @@ static int read_block(struct reading *rd)
 	if (padded && fread(rd->payload, padded, 1, rd->in) != 1)
 		return cut_off(rd);
 	r = read_payload(rd, &h);
+	rd->crc = crc32_z(rd->crc, (const uint8_t *)&h, sizeof(h));
+	rd->crc = crc32_z(rd->crc, rd->payload, padded);
 	rd->n_blocks++;
 	return r;
 }
@@ -264,6 +273,7 @@ static int read_header(struct reading *rd)
 			rd->e, -EBADMSG,
 			"'%s' is not a spanprof capture file; make one with 'spanprof record -o FILE'",
 			rd->name);
+	rd->crc = crc32_z(0, (const uint8_t *)&h, sizeof(h));
 	if (h.version != CAPTURE_VERSION || h.wire_version != WIRE_VERSION)
 		return errmsg_set(
 			rd->e, -EBADMSG,
@@ -278,7 +288,7 @@ static int read_header(struct reading *rd)
 	info.start_real_ns = h.start_real_ns;
 	memcpy(info.hostname, h.hostname, sizeof(info.hostname) - 1);
 	memcpy(info.kernel_release, h.kernel_release, sizeof(info.kernel_release) - 1);
-	return rd->to->info(rd->to->ctx, &info);
+	return rd->to->info ? rd->to->info(rd->to->ctx, &info) : 0;
 }
 
 int capture_read(FILE *in, const char *name, const struct capture_reader *reader, struct errmsg *e)

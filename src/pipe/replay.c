@@ -225,53 +225,11 @@ static int on_totals(void *ctx, uint64_t duration_ns, const struct counters *c)
 	return pipeline_finish(r->pipeline, p->start_mono_ns + duration_ns);
 }
 
-static int ignore_info(void *ctx, const struct capture_info *i)
-{
-	return 0;
-}
-
-static int ignore_endpoint(void *ctx, const struct capture_endpoint *c)
-{
-	return 0;
-}
-
-static int ignore_space(void *ctx, uint32_t tgid, uint32_t as_id,
-			const struct capture_range *ranges, size_t n)
-{
-	return 0;
-}
-
-static int ignore_record(void *ctx, const void *record, size_t bytes)
-{
-	return 0;
-}
-
-static int ignore_symbol(void *ctx, const struct capture_symbol *s)
-{
-	return 0;
-}
-
-static int ignore_latency(void *ctx, uint32_t ep_id, const struct latency *l)
-{
-	return 0;
-}
-
-static int ignore_totals(void *ctx, uint64_t duration_ns, const struct counters *c)
-{
-	return 0;
-}
-
 /* The names are at the end of the file, and are needed by the first span: they are read first. */
 static int read_twice(struct replay *r, FILE *in)
 {
 	struct capture_reader names = {
-		.info = ignore_info,
-		.endpoint = ignore_endpoint,
-		.space = ignore_space,
-		.record = ignore_record,
 		.symbol = on_symbol,
-		.latency = ignore_latency,
-		.totals = ignore_totals,
 		.ctx = r,
 	};
 	struct capture_reader rest = {
@@ -279,7 +237,6 @@ static int read_twice(struct replay *r, FILE *in)
 		.endpoint = on_endpoint,
 		.space = on_space,
 		.record = on_record,
-		.symbol = ignore_symbol,
 		.latency = on_latency,
 		.totals = on_totals,
 		.ctx = r,

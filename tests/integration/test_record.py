@@ -99,7 +99,7 @@ def truncated_capture(share):
 
 
 @test
-def damaged_capture_never_crashes():
+def damaged_capture_is_refused():
     with folder() as path:
         data = bytearray(record(path, "a=sleep:30").read_bytes())
         bad = path / "bad.cap"
@@ -108,7 +108,8 @@ def damaged_capture_never_crashes():
             bad.write_bytes(data)
             data[step] ^= 0xFF
             status, _, stderr = spanprof("report", bad, "-o", os.devnull, "--format", "json")
-            check(status in (0, 1), f"byte {step}: exit status {status}: {stderr[-300:]}")
+            check(status == 1, f"byte {step}: exit status {status}: {stderr[-300:]}")
+            check(len(stderr.splitlines()) == 1, f"byte {step}: one message: {stderr}")
 
 
 main(needs=[need_bpf])

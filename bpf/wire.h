@@ -423,7 +423,6 @@ enum wire_counter {
 	WIRE_C_RING_FULL_PROC,     /* fork, exec or exit not reported: ring full */
 	WIRE_C_RING_FULL_SLOW,     /* slow span not reported: ring full */
 	WIRE_C_NO_STORAGE,         /* no memory for a thread's state: the call is not seen */
-	WIRE_C_STORAGE_BUSY,       /* thread's state could not be had at a tick or switch */
 	WIRE_C_NEST_LIMIT,         /* more open spans on a thread than are told apart */
 	WIRE_C_NAMED_LIMIT,        /* slow span not profiled: too many outer spans on its thread */
 	WIRE_C_PARALLEL_LIMIT,     /* slow span not profiled: --max-parallel */

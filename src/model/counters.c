@@ -25,7 +25,6 @@ static const struct counter_text table[] = {
 	{"ring_full_slow", "slow spans not reported because the ring was full", true},
 	{"no_storage", "calls not seen because the kernel had no memory for their thread's state",
 	 true},
-	{"storage_busy", "ticks or switches at which a thread's state could not be had", true},
 	{"nest_limit",
 	 "calls nested deeper on their thread than are told apart: their end is not known", true},
 	{"named_limit", "slow spans not profiled because of too many open spans around them", true},

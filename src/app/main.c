@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c: the command table. */
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/command.h"
 #include "base/cleanup.h"
@@ -36,11 +38,20 @@ static void print_help(FILE *out)
 	fprintf(out, "\n'spanprof COMMAND --help' explains a command and shows examples.\n");
 }
 
+/* Standard files that are closed would be the next ones opened: output must not go into those. */
+static void hold_standard_files(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 int main(int argc, char **argv)
 {
 	static char help_option[] = "--help";
 	static char getopt_name[] = "spanprof: error"; /* it begins its messages with argv[0] */
 
+	hold_standard_files();
 	/* A fixed limit: what is large goes back to the system when it is freed, at any time. */
 	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 	if (argc < 2) {

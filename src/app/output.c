@@ -2,6 +2,7 @@
 #include "app/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -9,10 +10,37 @@
 #include "app/command.h"
 #include "base/log.h"
 
+static bool writes_to_stdout(const struct run_options *o)
+{
+	for (size_t i = 0; i < o->outputs.n; i++)
+		if (!strcmp(o->outputs.at[i].path, "-"))
+			return true;
+	return false;
+}
+
+/* Text goes to standard output unless something else does, or nothing is to. */
+static bool wants_stdout(const struct run_options *o)
+{
+	return !o->quiet || writes_to_stdout(o);
+}
+
+static int check_stdout(struct errmsg *e)
+{
+	int flags = fcntl(STDOUT_FILENO, F_GETFL);
+
+	/* O_PATH: main() has put a placeholder there. */
+	if (flags < 0 || flags & O_PATH)
+		return errmsg_set(e, -EBADF, "cannot write to standard output: it is closed");
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return errmsg_set(e, -EBADF,
+				  "cannot write to standard output: it is open for reading only");
+	return 0;
+}
+
 int outputs_open(struct outputs *ret, const struct run_options *o)
 {
 	struct errmsg e = {};
-	int r = 0;
+	int r = wants_stdout(o) ? check_stdout(&e) : 0;
 
 	*ret = (struct outputs){};
 	for (size_t i = 0; i < o->outputs.n && !r; i++) {
@@ -34,14 +62,6 @@ void outputs_deinit(struct outputs *f)
 	for (size_t i = 0; i < f->files.n; i++)
 		file_out_deinit(&f->files.at[i]);
 	vec_free(&f->files);
-}
-
-static bool writes_to_stdout(const struct run_options *o)
-{
-	for (size_t i = 0; i < o->outputs.n; i++)
-		if (!strcmp(o->outputs.at[i].path, "-"))
-			return true;
-	return false;
 }
 
 /* A terminal gets its width and about one screen of tree an endpoint; a pipe gets everything. */

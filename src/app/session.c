@@ -12,6 +12,7 @@
 
 #include "app/child.h"
 #include "app/command.h"
+#include "app/files_limit.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -34,6 +35,7 @@ struct session {
 	VEC(struct endpoint *) endpoints; /* owned until the engine has them */
 	size_t n_endpoints;
 	sigset_t old_mask;
+	struct rlimit old_files;
 	int signal_fd;
 	pid_t child;
 	int child_status; /* -1: none, or not ended */
@@ -301,6 +303,7 @@ static int start_command(struct session *s)
 	r = child_start(s->o->command, &s->old_mask, &s->child, &e);
 	if (r)
 		return fail("cannot start the command", r, &e);
+	files_limit_restore(s->child, &s->old_files);
 	r = engine_add_process(s->engine, s->child, INSTANCE, &e);
 	if (!r)
 		r = child_continue(s->child);
@@ -326,6 +329,14 @@ static int catch_signals(struct session *s)
 	if (s->signal_fd < 0)
 		return fail("cannot wait for signals", -errno, NULL);
 	return 0;
+}
+
+static int raise_files_limit(struct session *s)
+{
+	struct errmsg e = {};
+	int r = files_limit_raise(&s->old_files, &e);
+
+	return r ? fail("cannot open files", r, &e) : 0;
 }
 
 static void describe_run(struct profile *p, const struct utsname *u)
@@ -369,6 +380,8 @@ int session_new(struct session **ret, const struct run_options *o, FILE *capture
 	s->signal_fd = -1;
 	s->child_status = -1;
 	r = catch_signals(s);
+	if (!r)
+		r = raise_files_limit(s);
 	if (!r)
 		r = find_preset(s);
 	if (!r)

@@ -7,7 +7,7 @@ import shutil
 import struct
 import subprocess
 
-from harness import (Skip, Spanprof, Target, bpf_programs, cases, check, folder, main, need_bpf, need_program,
+from harness import (SPANPROF, Skip, Spanprof, Target, bpf_programs, cases, check, folder, main, need_bpf, need_program,
                      spanprof, test, wait_until, TARGETS)
 
 
@@ -62,6 +62,23 @@ def help_goes_to_stdout(arguments):
     status, stdout, stderr = spanprof(*arguments.split())
     check(status == 0 and not stderr, f"exit status {status}, stderr {stderr}")
     check("xample" in stdout or arguments == "--help", "help shows examples")
+
+
+@cases(["closed", "read-only"])
+def unusable_stdout(kind):
+    """Before anything is attached, not at the end of a long run."""
+    redirect = ">&-" if kind == "closed" else "1</dev/null"
+    with sleeper() as target:
+        text = f'exec "$0" run -p {target.pid} --endpoint request --for 1h {redirect}'
+        done = subprocess.run(["sh", "-c", text, SPANPROF], capture_output=True, text=True, timeout=60, check=False)
+    one_line(done.returncode, done.stderr, 1, "standard output", kind.replace("read-only", "reading only"))
+
+
+@test
+def few_files():
+    text = 'ulimit -n 20; exec "$0" run -p $$ --endpoint request --for 1s'
+    done = subprocess.run(["sh", "-c", text, SPANPROF], capture_output=True, text=True, timeout=60, check=False)
+    one_line(done.returncode, done.stderr, 1, "files", "20", "ulimit")
 
 
 def sleeper():

@@ -59,6 +59,8 @@ static const struct counter_text table[] = {
 	 false},
 	{"fast_discarded", "calls sampled from their start that then were not slow", false},
 	{"seq_gap", "snapshots missing in the sequence of their span", true},
+	{"snapshot_late",
+	 "snapshots that came after a later one of their span: each is a seq_gap, too", false},
 	{"snapshot_limit", "snapshots dropped because their span had reached its memory limit",
 	 true},
 	{"span_evicted", "finished spans whose samples were dropped at the profile's memory limit",

@@ -22,6 +22,7 @@ enum counter {
 	COUNTER_NAME_MISMATCH,   /* profiled span left out: its name is not what match= asks for */
 	COUNTER_FAST_DISCARDED,  /* snapshots of a call that then was not slow (--from-start) */
 	COUNTER_SEQ_GAP,         /* snapshots missing in the sequence of their span */
+	COUNTER_SNAPSHOT_LATE,   /* snapshot of a stuck thread that came after a later one */
 	COUNTER_SNAPSHOT_LIMIT,  /* snapshot dropped: the span's memory limit was reached */
 	COUNTER_SPAN_EVICTED, /* finished span whose samples were dropped: profile memory limit */
 	COUNTER_UNWIND_NO_MODULE, /* stack stopped: PC in no mapped file */

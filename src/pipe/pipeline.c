@@ -261,8 +261,13 @@ static int observe(struct pipeline *p, const struct event *ev, size_t i, struct 
 	};
 	int r;
 
-	if (s->obs.n >= p->options.max_snapshots ||
-	    (s->obs.n && o.seq <= s->obs.at[s->obs.n - 1].seq)) {
+	/* The walk of stuck threads races with the thread, which may come back and be first. */
+	if (s->obs.n && o.seq <= s->obs.at[s->obs.n - 1].seq) {
+		s->n_dropped++;
+		count(p, COUNTER_SNAPSHOT_LATE, 1);
+		return 0;
+	}
+	if (s->obs.n >= p->options.max_snapshots) {
 		s->n_dropped++;
 		count(p, COUNTER_SNAPSHOT_LIMIT, 1);
 		return 0;

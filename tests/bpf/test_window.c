@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/clock.h"
 #include "rig.h"
 #include "tests/unit/unit.h"
 
@@ -16,6 +17,7 @@ struct hole {
 	void (*wait)(uint64_t ns);
 	uint64_t frame;
 	uint64_t page;
+	uint64_t since_ns; /* the monotonic clock when the page was gone */
 };
 
 static ENDPOINT long call_with_hole(void *arg)
@@ -29,6 +31,7 @@ static ENDPOINT long call_with_hole(void *arg)
 	hole->page = (hole->frame + WIRE_PAGE) & ~(WIRE_PAGE - 1ULL);
 	if (madvise((void *)(uintptr_t)hole->page, WIRE_PAGE, MADV_DONTNEED))
 		return -1;
+	hole->since_ns = clock_mono_ns();
 	hole->wait(50 * MS);
 	return 0;
 }
@@ -65,7 +68,7 @@ static void take_hole(struct hole *hole, enum wire_snapshot_kind kind)
 	for (size_t i = 0; !shot; i++) {
 		shot = rig_event(&rig, WIRE_K_SNAPSHOT, i);
 		assert_non_null(shot);
-		if (shot->snapshot->snap_kind != kind)
+		if (shot->snapshot->snap_kind != kind || shot->h->mono_ns < hole->since_ns)
 			shot = NULL;
 	}
 	check_hole(shot, hole);

@@ -9,7 +9,7 @@
  *   0 ms      handle_request is entered
  *   100 ms    PROMOTED (it ran for 20 ms and slept for 80 ms by then)
  *   100-340   off CPU in lock_order: blocked 230 ms, run queue 10 ms
- *   350, 360  ticks in compute
+ *   350, 360  ticks in compute; a look at the blocked thread, taken at 340, comes after them
  *   370       END
  */
 #include <errno.h>
@@ -27,6 +27,8 @@
 #include "pipe/replay.h"
 
 #define MS 1000000ULL
+
+enum { LATE_SEQ = 2, LAST_SEQ = 4 };
 
 struct report {
 	uint64_t entry_sp;
@@ -160,8 +162,27 @@ static void write_ticks(struct maker *m)
 			.syscall_nr = -1,
 		};
 
+		m->seq = at_ms == 350 ? LATE_SEQ - 1 : LATE_SEQ + 1;
 		write_snapshot(m, &s);
 	}
+}
+
+/* Its sequence number lies between those of the ticks. */
+static void write_late(struct maker *m)
+{
+	struct wire_snapshot s = {
+		.h = header(m, WIRE_K_SNAPSHOT, 0, 340),
+		.snap_kind = WIRE_SNAP_STUCK,
+		.as_id = 1,
+		.wall = {20 * MS, 0, 80 * MS},
+		.out_ns = 100 * MS,
+		.syscall_nr = SYS_futex,
+		.prev_state = 1,
+	};
+
+	m->seq = LATE_SEQ;
+	write_snapshot(m, &s);
+	m->seq = LAST_SEQ;
 }
 
 static void write_end(struct maker *m)
@@ -264,6 +285,7 @@ int main(int argc, char **argv)
 	write_block(&m);
 	next_stop(&m);
 	write_ticks(&m);
+	write_late(&m);
 	write_end(&m);
 	kill(m.pid, SIGKILL);
 	waitpid(m.pid, NULL, 0);

@@ -66,6 +66,19 @@ static void note_safety(struct doctor *d, unsigned int bits)
 			   "nothing was found that they could break");
 }
 
+static void note_tracer(struct doctor *d, pid_t pid)
+{
+	char path[PROCESS_PATH_MAX] = "?";
+	pid_t tracer = process_tracer(pid);
+
+	if (!tracer)
+		return;
+	process_exe_path(tracer, path, sizeof(path));
+	doctor_add(d, FINDING_WARN, GROUP_PROCESS, "debugger",
+		   "quit it, or delete its breakpoints on probed functions before spanprof ends",
+		   "traced by process %d (%.200s)", tracer, path);
+}
+
 struct symbols {
 	size_t n;
 	unsigned int sources; /* bit i: enum symtab_source i */
@@ -132,6 +145,7 @@ void doctor_check_process(struct doctor *d, pid_t pid, const char *debug_dirs)
 	}
 	process_exe_path(pid, path, sizeof(path));
 	doctor_add(d, FINDING_OK, GROUP_PROCESS, "program", NULL, "%d: %.200s", pid, path);
+	note_tracer(d, pid);
 	n = resolve_modules(&i.input, NULL, mods, MODULES_MAX);
 	if (n == 0)
 		doctor_add(d, FINDING_FAIL, GROUP_PROCESS, "files",

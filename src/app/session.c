@@ -246,13 +246,33 @@ static void print_warnings(struct session *s)
 		log_warning("%s", text);
 }
 
+/*
+ * A debugger reads the probe's trap as the instruction under a breakpoint of its own and writes it
+ * back when it deletes that. While the probe is there this is as it should be; later it kills.
+ */
+static void warn_traced(pid_t pid, const char *what)
+{
+	char path[PROCESS_PATH_MAX] = "?";
+	pid_t tracer = process_tracer(pid);
+
+	if (!tracer)
+		return;
+	process_exe_path(tracer, path, sizeof(path));
+	log_warning("process %d is traced by process %d (%s): %s", pid, tracer, path, what);
+}
+
 static int add_pid(struct session *s, pid_t pid)
 {
 	struct errmsg e = {};
 	int r = s->o->no_fork ? engine_add_process(s->engine, pid, INSTANCE, &e)
 			      : engine_add_instance(s->engine, pid, INSTANCE, &e);
 
-	return r ? fail("cannot attach", r, &e) : 0;
+	if (r)
+		return fail("cannot attach", r, &e);
+	warn_traced(
+		pid,
+		"a debugger must delete its breakpoints on probed functions, which are not hit now, before spanprof ends: later that kills the process");
+	return 0;
 }
 
 static int watch_exe(struct session *s, int fd, const char *path)
@@ -620,7 +640,13 @@ static int read_latencies(struct session *s, struct profile *p)
 /* What the kernel and the target know, before the probes are taken off. */
 static int finish(struct session *s, struct profile *p)
 {
-	int r = engine_finish(s->engine, s->end_ns);
+	int r;
+
+	for (size_t i = 0; i < s->o->pids.n; i++)
+		warn_traced(
+			s->o->pids.at[i],
+			"if it is a debugger with breakpoints on functions that were probed, run spanprof again while it deletes them, or that kills the process");
+	r = engine_finish(s->engine, s->end_ns);
 
 	p->duration_ns = s->end_ns - p->start_mono_ns;
 	if (!r)

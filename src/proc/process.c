@@ -254,6 +254,20 @@ bool process_forks(const struct process *p)
 	return false;
 }
 
+pid_t process_tracer(pid_t pid)
+{
+	static const char key[] = "\nTracerPid:\t";
+	AUTO_FREE char *text = NULL;
+	char path[64], *at;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	if (read_file(AT_FDCWD, path, 1 << 16, &text, &n))
+		return 0;
+	at = strstr(text, key);
+	return at ? (pid_t)strtol(at + sizeof(key) - 1, NULL, 10) : 0;
+}
+
 bool process_is_alive(const struct process *p)
 {
 	struct process now;

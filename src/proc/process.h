@@ -65,6 +65,9 @@ int process_workers(const struct process_list *all, pid_t pid, struct process_li
 /* True when its parent or one of its children runs the same executable: a server that forks. */
 bool process_forks(const struct process *p);
 
+/* The process that traces it (a debugger, strace); 0: none, or it cannot be told. */
+pid_t process_tracer(pid_t pid);
+
 /* True while the process is there and is the same one. */
 bool process_is_alive(const struct process *p);
 

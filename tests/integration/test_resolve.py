@@ -4,9 +4,10 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 
-from harness import (TARGETS, Lines, Skip, Target, check, folder, load, main, need_bpf, profiling, spanprof,
+from harness import (TARGETS, Lines, Skip, Spanprof, Target, check, folder, load, main, need_bpf, profiling, spanprof,
                      stop, test)
 
 GO = """package main
@@ -113,6 +114,62 @@ def beside_gdb():
             finally:
                 stop(gdb)
         check(load(path / "out.json").calls() == 500, "calls under a debugger")
+
+
+@test
+def breakpoints_of_gdb_on_a_probed_function():
+    """What is deleted while spanprof is there leaves the target as it was; spanprof warns of the rest."""
+    if not shutil.which("gdb"):
+        raise Skip("gdb is not installed")
+    with Target("dangers", "returns", 50) as target:
+        with Spanprof("run", "-p", target.pid, "--endpoint", "request", "--min-duration", "10s") as command:
+            command.wait_attached()
+            done = subprocess.run(["gdb", "-q", "-nx", "-batch", "-p", str(target.pid), "-ex", "break request",
+                                   "-ex", "continue&", "-ex", "interrupt", "-ex", "delete", "-ex", "detach"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+            check(done.returncode == 0, done.stderr)
+            command.finish()
+        target.play()
+        check(target.end() == 0, "the target's own checks")
+    with Target("dangers", "returns", 50) as target:
+        with subprocess.Popen(["gdb", "-q", "-nx", "-batch", "-p", str(target.pid), "-ex", "continue"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as gdb:
+            try:
+                Lines(gdb.stdout).wait_for("0x|main|read")
+                with Spanprof("run", "-p", target.pid, "--endpoint", "request") as command:
+                    command.wait_attached()
+                    command.finish()
+                check(command.stderr.count("is traced by process") == 2, command.stderr)
+                status, out, _ = spanprof("doctor", "-p", target.pid)
+                check("traced by process" in out, out)
+            finally:
+                stop(gdb)
+        target.play()
+        check(target.end() == 0, "the target's own checks")
+
+
+@test
+def beside_bpftrace():
+    """Another profiler, with a uretprobe on the same function."""
+    if not shutil.which("bpftrace"):
+        raise Skip("bpftrace is not installed")
+    with folder() as path, Target("dangers", "returns", 1000) as target:
+        program = (f'BEGIN {{ printf("ready\\n"); }} uprobe:{TARGETS}/dangers:request {{ @in = count(); }} '
+                   f'uretprobe:{TARGETS}/dangers:request {{ @out = count(); }}')
+        with subprocess.Popen(["bpftrace", "-e", program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as other:
+            try:
+                lines = Lines(other.stdout)
+                lines.wait_for("ready")
+                with profiling(path / "out.json", "-p", target.pid, "--endpoint", "request"):
+                    target.play()
+                check(target.end() == 0, "the target's own checks")
+                other.send_signal(signal.SIGINT)
+                lines.wait_for(r"@out: \d+")
+            finally:
+                stop(other)
+        endpoint = load(path / "out.json").endpoints[0]
+        check(endpoint["calls"] == 1000 and endpoint["ended"] >= 995, f"{endpoint['ended']} ends")
 
 
 @test

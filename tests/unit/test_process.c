@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -97,6 +98,24 @@ static void test_forked_child_is_a_worker(void **state)
 	assert_false(process_is_alive(&child));
 }
 
+static void test_tracer(void **state)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		pause();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	assert_int_equal(process_tracer(pid), 0);
+	if (ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0)
+		assert_int_equal(process_tracer(pid), getpid());
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	assert_int_equal(process_tracer(pid), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -104,6 +123,7 @@ int main(void)
 		cmocka_unit_test(test_missing_process_is_named),
 		cmocka_unit_test(test_thread_id_is_refused_with_its_process),
 		cmocka_unit_test(test_forked_child_is_a_worker),
+		cmocka_unit_test(test_tracer),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

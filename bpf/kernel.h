@@ -4,7 +4,7 @@
  *
  * Kept by hand, so that the build does not depend on any kernel's BTF: field offsets are relocated
  * against the running kernel when the programs are loaded. Only names and types of the fields
- * matter here, not their order. Invariant: no field that a supported kernel (5.18 and later) lacks.
+ * matter here, not their order. Invariant: no field that a supported kernel (6.1 and later) lacks.
  */
 #ifndef SPANPROF_KERNEL_H
 #define SPANPROF_KERNEL_H

@@ -135,7 +135,7 @@ static int explain_load(int r, char *log, struct errmsg *e)
 	uname(&u);
 	return errmsg_set(
 		e, r,
-		"cannot load the BPF programs: kernel %s refuses them (%s): %s; spanprof needs 5.18 or later",
+		"cannot load the BPF programs: kernel %s refuses them (%s): %s; spanprof needs Linux 6.1 or later",
 		u.release, strerror(-r), log_reason(log));
 }
 

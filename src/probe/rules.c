@@ -89,7 +89,7 @@ static uint64_t bench_cost(const struct bench *b, const struct attach_source *so
 static int load_program(const struct attach_source *source, int map_fd)
 {
 	const struct bpf_insn count[] = {
-		{.code = BPF_LD | BPF_DW | BPF_IMM, /* r1 = &array[0] */
+		{.code = BPF_LD | BPF_DW, /* and BPF_IMM, which is 0: r1 = &array[0] */
 		 .dst_reg = BPF_REG_1,
 		 .src_reg = BPF_PSEUDO_MAP_VALUE,
 		 .imm = map_fd},

@@ -235,8 +235,8 @@ static void *hang_thread(void *arg)
 static void stuck_call_is_seen_while_it_hangs(void **state)
 {
 	const struct event *shot = NULL, *promoted;
-	uint64_t deadline = clock_mono_ns() + 5000 * MS;
 	struct hang h = {};
+	uint64_t deadline;
 	pthread_t thread;
 	struct rig rig;
 
@@ -245,6 +245,7 @@ static void stuck_call_is_seen_while_it_hangs(void **state)
 	rig_endpoint(&rig, 0, hang, NULL);
 	assert_int_equal(pipe(h.fds), 0);
 	assert_int_equal(pthread_create(&thread, NULL, hang_thread, &h), 0);
+	deadline = clock_mono_ns() + 5000 * MS;
 	while (!shot && clock_mono_ns() < deadline) {
 		assert_int_equal(kern_walk_stuck(rig.kern), 0);
 		rig_drain(&rig);

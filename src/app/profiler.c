@@ -20,7 +20,7 @@
 #define IDLE_INTERVAL_NS 1000000000ULL /* and while nothing does */
 #define RENEW_EVERY_NS   60000000000ULL
 /* Symbol tables are given back when no new location has come for so long, then for twice as long... */
-#define REST_MIN_NS 5000000000ULL
+#define REST_MIN_NS 10000000000ULL
 #define REST_MAX_NS 600000000000ULL
 
 struct open_gate {
@@ -103,6 +103,7 @@ static int make_engine(struct profiler *p, struct errmsg *e)
 			     .ctx = p},
 		.ring_bytes = RING_BYTES,
 		.lazy_ring = true,
+		.walk_min_ns = BUSY_INTERVAL_NS,
 		.kernel_stacks = true,
 		.follow_forks = true,
 		.on_event = on_event,

@@ -63,6 +63,7 @@ static void set_duration(struct profile *p)
 /* Only stored spans are known of their endpoint's calls. */
 static void set_latencies(struct profile *p)
 {
+	p->only_kept = true;
 	for (size_t i = 1; i < p->spans.n; i++) {
 		const struct profile_span *s = &p->spans.at[i];
 		struct latency *l = &p->endpoints.at[s->endpoint].latency;
@@ -89,8 +90,11 @@ int store_report_load(const struct store_report *o, struct profile **ret, struct
 		r = profile_new(&p) ? errmsg_set(e, -ENOMEM, "out of memory") : 0;
 	if (!r)
 		r = list_serials(store, o, &serials, e);
-	for (size_t i = serials.list.n; !r && i-- > 0;)
+	for (size_t i = serials.list.n; !r && i-- > 0;) {
 		r = store_read_span(store, serials.list.at[i], p, &span, e);
+		if (!r) /* the number that `spanprof spans` shows, not the one of the agent's run */
+			p->spans.at[span].span_id = serials.list.at[i];
+	}
 	vec_free(&serials.list);
 	if (r)
 		return r;

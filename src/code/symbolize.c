@@ -294,8 +294,6 @@ void symbolizer_rest(struct symbolizer *s)
 {
 	for (size_t i = 0; i < s->modules.n; i++)
 		close_module(s, s->modules.at[i]);
-	s->kallsyms = kallsyms_free(s->kallsyms);
-	s->kallsyms_read = false;
 }
 
 /* What is known of one source-level frame, before its texts are interned. */

@@ -53,7 +53,10 @@ int symbolizer_note_module(struct symbolizer *s, struct module *m, uint64_t vadd
 			   uint64_t runtime_pc);
 /* All look-ups in this module are done: what they hold in memory goes. It is opened again if needed. */
 void symbolizer_close_module(struct symbolizer *s, const struct module *m);
-/* The same for all modules and the kernel: nothing new has been asked for a while. */
+/*
+ * The same for all modules: nothing new has been asked for a while. The kernel's table stays: stacks in it
+ * differ for long, and to read it takes more time than memory.
+ */
 void symbolizer_rest(struct symbolizer *s);
 /* A PC in no module: JIT perf map of the process (NSpid, its root; module "[jit:PID]"), else "[unknown]". */
 int symbolize_anonymous(struct symbolizer *s, pid_t pid, uint64_t pc, bool return_address,

@@ -349,14 +349,18 @@ static json_t *run_object(const struct writer *w)
 	time_t seconds = w->p->start_real_ns / 1000000000;
 	char text[64] = "";
 	struct tm tm = {};
+	json_t *o;
 
 	gmtime_r(&seconds, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	return json_pack("{s:o, s:o, s:o, s:I, s:I}", "host", string(w, w->p->hostname), "kernel",
-			 string(w, w->p->kernel_release), "start",
-			 json_sprintf("%s.%09" PRIu64 "Z", text, w->p->start_real_ns % 1000000000),
-			 "start_mono_ns", (json_int_t)w->p->start_mono_ns, "duration_ns",
-			 (json_int_t)w->p->duration_ns);
+	o = json_pack("{s:o, s:o, s:o, s:I, s:I}", "host", string(w, w->p->hostname), "kernel",
+		      string(w, w->p->kernel_release), "start",
+		      json_sprintf("%s.%09" PRIu64 "Z", text, w->p->start_real_ns % 1000000000),
+		      "start_mono_ns", (json_int_t)w->p->start_mono_ns, "duration_ns",
+		      (json_int_t)w->p->duration_ns);
+	if (o && w->p->only_kept)
+		json_object_set_new(o, "population", json_string("kept spans"));
+	return o;
 }
 
 static json_t *completeness_object(const struct writer *w)

@@ -126,10 +126,10 @@ static void print_calls(struct text *t, const struct profile_endpoint *e)
 		line_end(l);
 		return;
 	}
-	snprintf(buf, sizeof(buf), "%s call%s", grouped(n, lat->n_enter),
-		 lat->n_enter == 1 ? "" : "s");
+	snprintf(buf, sizeof(buf), "%s %s%s", grouped(n, lat->n_enter),
+		 t->p->only_kept ? "kept span" : "call", lat->n_enter == 1 ? "" : "s");
 	fact(l, LINE_PLAIN, buf);
-	if (seconds > 0) {
+	if (seconds > 0 && !t->p->only_kept) {
 		double rate = lat->n_enter / seconds;
 
 		snprintf(buf, sizeof(buf), rate < 10 ? "%.2g/s" : "%.0f/s", rate);

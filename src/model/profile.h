@@ -188,9 +188,10 @@ struct profile {
 	VEC(struct profile_sample) samples;
 	struct counters counters;
 	uint64_t start_mono_ns;
-	uint64_t start_real_ns;  /* CLOCK_REALTIME at start_mono_ns */
-	uint64_t duration_ns;    /* of the run */
-	uint32_t hostname;       /* string */
+	uint64_t start_real_ns; /* CLOCK_REALTIME at start_mono_ns */
+	uint64_t duration_ns;   /* of the run */
+	uint32_t hostname;      /* string */
+	bool only_kept; /* read from a store: how many calls there were is not known, only these spans */
 	uint32_t kernel_release; /* string */
 	struct profile_index
 		*index; /* owned; private to profile.c: look-up tables of the interning */

@@ -591,8 +591,10 @@ static int on_record(void *ctx, const void *data, size_t bytes)
 
 static uint64_t walk_interval(const struct engine *e)
 {
-	if (e->period_ns < WALK_MIN_NS)
-		return WALK_MIN_NS;
+	uint64_t min_ns = e->options.walk_min_ns ? e->options.walk_min_ns : WALK_MIN_NS;
+
+	if (e->period_ns < min_ns)
+		return min_ns;
 	return e->period_ns > WALK_MAX_NS ? WALK_MAX_NS : e->period_ns;
 }
 

@@ -42,9 +42,10 @@ struct engine_options {
 	struct probes_options probes;
 	bool is_measured; /* source and rules of `probes` are those of an earlier engine */
 	struct pipeline_options pipeline;
-	size_t ring_bytes; /* 0: default */
-	bool lazy_ring;    /* its memory is only held while there are processes or gates */
-	size_t max_window; /* 0: default */
+	size_t ring_bytes;    /* 0: default */
+	bool lazy_ring;       /* its memory is only held while there are processes or gates */
+	uint64_t walk_min_ns; /* between two looks for calls that hang; 0: default */
+	size_t max_window;    /* 0: default */
 	bool kernel_stacks;
 	bool follow_forks;
 	bool without_end;  /* no endpoint will have an end function */

@@ -255,6 +255,11 @@ static int resolve_location(const struct stacks *s, struct location *l,
 	return -EINVAL;
 }
 
+bool stacks_is_resolved(const struct stacks *s, uint32_t stack)
+{
+	return s->stacks.at[stack < s->stacks.n ? stack : 0].resolved != UNRESOLVED;
+}
+
 int stacks_resolve(struct stacks *s, uint32_t stack, struct symbolizer *symbolizer,
 		   struct profile *profile, uint32_t *ret_profile_stack)
 {

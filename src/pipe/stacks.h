@@ -63,6 +63,8 @@ int stacks_each_name(struct stacks *s, struct symbolizer *symbolizer, struct pro
 
 enum stack_stop stacks_stop(const struct stacks *s, uint32_t stack);
 
+/* No location of it will have to be looked up. */
+bool stacks_is_resolved(const struct stacks *s, uint32_t stack);
 /*
  * The stack in the profile's tables; symbolizes locations not seen before. 0 or negative errno.
  */

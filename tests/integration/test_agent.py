@@ -339,10 +339,13 @@ def report_from_the_store():
         for options in (["--span", span], ["--task", task], []):
             status, out, err = spanprof("report", "--store", d / "store.db", *options)
             check(status == 0 and "request" in out and "blocked" in out, f"{out} {err}")
+            check(re.search(r"\d kept spans?\b", out) and "call" not in out.splitlines()[2], out)
         output = d / "x.json"
         status, _, err = spanprof("report", "--store", d / "store.db", "-q", "-o", output)
         check(status == 0, err)
         spans = [s for s in json.loads(output.read_text())["spans"] if s]
+        check(sorted(int(s["id"]) for s in spans) == sorted(s["span"] for s in agent.spans()), f"other ids: {spans}")
+        check(json.loads(output.read_text())["run"]["population"] == "kept spans", "the population")
         check(len(spans) == 2 and all(s["on_cpu_ns"] + s["run_queue_ns"] + s["blocked_ns"] == s["duration_ns"]
                                       for s in spans), f"{spans}")
 

@@ -422,7 +422,7 @@ function chosenSpans() {
 
 function drawFigures() {
 	const e = data.endpoints[view.endpoint];
-	const parts = e ? [`${e.calls} calls`, `p50 ${duration(e.p50_ns)}`, `p99 ${duration(e.p99_ns)}`,
+	const parts = e ? [`${e.calls} ${data.run.population || "calls"}`, `p50 ${duration(e.p50_ns)}`, `p99 ${duration(e.p99_ns)}`,
 			   `max ${duration(e.max_ns)}`,
 			   `${e.slow} slower than ${duration(e.threshold_ns)}`, `${e.profiled} profiled`,
 			   `${e.unfinished} unfinished`,

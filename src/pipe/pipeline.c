@@ -21,7 +21,7 @@ struct pipeline {
 	uint64_t slots_set; /* bit per slot of endpoints */
 	struct profile *profile;
 	struct symbolizer *symbolizer;
-	pid_t symbols_pid; /* whose stacks come next; 0: the symbolizer knows */
+	pid_t symbols_pid; /* its root is opened when a stack of the span is not known yet */
 	struct spaces *spaces;
 	struct assemble *assemble;
 	struct stacks *stacks;
@@ -75,8 +75,7 @@ struct pipeline *pipeline_free(struct pipeline *p)
 		return NULL;
 	if (p->assemble)
 		assemble_free(p->assemble);
-	if (p->symbolizer)
-		symbolizer_free(p->symbolizer);
+	symbolizer_free(p->symbolizer);
 	if (p->stacks)
 		stacks_free(p->stacks);
 	if (p->spaces)
@@ -394,14 +393,9 @@ static int resolve_stack(struct pipeline *p, uint32_t stack, uint32_t *ret)
 	if (p->options.no_symbols)
 		return 0;
 	*ret = stack;
-	/* Its root is opened for that: not for each of many spans whose stacks are all known. */
-	if (p->symbols_pid && (p->options.late_symbols || !stacks_is_resolved(p->stacks, stack))) {
-		int r = symbolizer_use_process(p->symbolizer, p->symbols_pid);
-
-		if (r)
-			return r;
-		p->symbols_pid = 0;
-	}
+	if (!p->options.late_symbols && !stacks_is_resolved(p->stacks, stack) &&
+	    symbolizer_use_process(p->symbolizer, p->symbols_pid))
+		return -ENOMEM;
 	if (p->options.late_symbols)
 		return stacks_note(p->stacks, stack, p->symbolizer, p->profile);
 	return stacks_resolve(p->stacks, stack, p->symbolizer, p->profile, ret);
@@ -477,7 +471,9 @@ static int add_samples(struct pipeline *p, const struct open_span *s, struct pro
 
 	span->first_sample = p->profile->samples.n;
 	p->symbols_pid = (pid_t)s->begin.h.tgid;
-	if (p->profile->samples.n + p->account.items.n > limit) {
+	if (p->options.late_symbols)
+		r = symbolizer_use_process(p->symbolizer, p->symbols_pid);
+	if (!r && p->profile->samples.n + p->account.items.n > limit) {
 		count(p, COUNTER_SPAN_EVICTED, 1);
 		span->n_kept = 0;
 		r = add_collapsed(p, s, span_idx);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/agent.h"
 #include "app/command.h"
+#include "app/options.h"
 #include "app/profiler.h"
 #include "base/log.h"
 #include "task/instances.h"
@@ -56,7 +56,7 @@ static int parse(struct options *o, int argc, char **argv)
 	int option;
 
 	optind = 1;
-	while ((option = getopt_long(argc, argv, "c:qvh", long_options, NULL)) != -1) {
+	while ((option = next_option(argc, argv, ":c:qvh", long_options)) != -1) {
 		switch (option) {
 		case 'c':
 			o->agent.config = optarg;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_doctor.c: what works on this machine and for this process, and how to fix what does not. */
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 
 #include "app/command.h"
 #include "app/doctor.h"
+#include "app/options.h"
 #include "base/log.h"
 #include "base/units.h"
 
@@ -18,7 +18,7 @@ static const char help[] =
 	"\n"
 	"  -p, --pid PID         look at this process, too\n"
 	"      --json            the same as JSON\n"
-	"      --debug-dir DIRS  where separate debug files are (default /usr/lib/debug)\n"
+	"      --debug-dirs DIRS where separate debug files are (default /usr/lib/debug)\n"
 	"  -h, --help\n"
 	"\n"
 	"examples:\n"
@@ -49,7 +49,7 @@ int cmd_doctor(int argc, char **argv)
 	static const struct option options[] = {
 		{"pid", required_argument, NULL, 'p'},
 		{"json", no_argument, NULL, 'j'},
-		{"debug-dir", required_argument, NULL, 'd'},
+		{"debug-dirs", required_argument, NULL, 'd'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -60,7 +60,7 @@ int cmd_doctor(int argc, char **argv)
 	int c, r;
 
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "p:h", options, NULL)) != -1) {
+	while ((c = next_option(argc, argv, ":p:h", options)) != -1) {
 		if (c == 'h') {
 			fputs(help, stdout);
 			return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_presets.c: lists and explains the presets. */
-#include <getopt.h>
 #include <stdio.h>
 
 #include "app/command.h"
+#include "app/options.h"
 #include "base/log.h"
 #include "probe/preset.h"
 
@@ -59,7 +59,7 @@ int cmd_presets(int argc, char **argv)
 	int c, r;
 
 	optind = 1;
-	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+	while ((c = next_option(argc, argv, ":h", options)) != -1) {
 		if (c == 'h') {
 			fputs(help, stdout);
 			return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_probes.c: finds, counts and checks functions that could be endpoints. */
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 
 #include "app/command.h"
+#include "app/options.h"
 #include "app/probes_command.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -23,7 +23,7 @@ static const char help[] =
 	"      --check SPEC      dry-run an endpoint specification: site, cost, and ten names it reads\n"
 	"      --for TIME        how long --check watches at most (default 5s)\n"
 	"      --all             list everything\n"
-	"      --debug-dir DIRS  where separate debug files are (default /usr/lib/debug)\n"
+	"      --debug-dirs DIRS where separate debug files are (default /usr/lib/debug)\n"
 	"  -h, --help\n"
 	"\n"
 	"examples:\n"
@@ -39,7 +39,7 @@ static const struct option options[] = {
 	{"check", required_argument, NULL, OPT_CHECK},
 	{"for", required_argument, NULL, OPT_FOR},
 	{"all", no_argument, NULL, OPT_ALL},
-	{"debug-dir", required_argument, NULL, OPT_DEBUG_DIR},
+	{"debug-dirs", required_argument, NULL, OPT_DEBUG_DIR},
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
@@ -109,7 +109,7 @@ int cmd_probes(int argc, char **argv)
 	int opt, r;
 
 	optind = 1;
-	while ((opt = getopt_long(argc, argv, "p:h", options, NULL)) != -1) {
+	while ((opt = next_option(argc, argv, ":p:h", options)) != -1) {
 		if (opt == 'h') {
 			fputs(help, stdout);
 			return 0;

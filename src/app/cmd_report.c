@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <string.h>
 
 #include "app/command.h"
+#include "app/options.h"
 #include "app/output.h"
 #include "app/store_report.h"
 #include "base/cleanup.h"
@@ -15,8 +15,9 @@ static const char help[] =
 	"usage: spanprof report FILE [OPTIONS]\n"
 	"       spanprof report --store FILE [--span ID]... [--task ID] [OPTIONS]\n"
 	"\n"
-	"Reads a capture file of 'spanprof record' and prints or converts it. Needs no root, but the\n"
-	"programs and libraries that were profiled (and their debug files), or a copy of them.\n"
+	"Reads a capture file of 'spanprof record' and prints or converts it. Needs no root (the file\n"
+	"belongs to the user who recorded it: chown it), but the programs and libraries that were profiled\n"
+	"(and their debug files), or a copy of them.\n"
 	"With --store, reads spans that an agent has kept; the agent may be running.\n"
 	"\n"
 	"options:\n"
@@ -124,7 +125,7 @@ static int parse(struct report_options *o, int argc, char **argv)
 	int option, r = 0;
 
 	optind = 1;
-	while (!r && (option = getopt_long(argc, argv, "o:qvh", long_options, NULL)) != -1)
+	while (!r && (option = next_option(argc, argv, ":o:qvh", long_options)) != -1)
 		r = parse_one(o, option);
 	if (r || o->output.help)
 		return r;
@@ -184,7 +185,11 @@ static int report(const struct report_options *o)
 		return r;
 	in = fopen(o->file, "re");
 	if (!in) {
-		log_error("cannot open capture file '%s': %s", o->file, strerror(errno));
+		log_error(
+			"cannot open capture file '%s': %s%s", o->file, strerror(errno),
+			errno == EACCES
+				? "; it is its owner's: run as that user, or have it given away with chown"
+				: "");
 		return EXIT_FAILED;
 	}
 	r = replay_read(&replay, in, o->file, &options, &e);

@@ -13,7 +13,7 @@ static const char help[] =
 	"--min-duration, takes snapshots of them, and prints where their time went.\n"
 	"\n"
 	"targets (at least one, or --preset):\n"
-	"  -p, --pid PID[,PID]     a process and the workers that it forks\n"
+	"  -p, --pid PID[,PID]     a process and the workers that it forks; commas or spaces between\n"
 	"      --exe PATH          all processes that run this file, now and later\n"
 	"      -- COMMAND [ARGS]   start it, profile it, wait for it, end with its exit status\n"
 	"\n"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 
 #include "app/command.h"
 #include "app/control_client.h"
+#include "app/options.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -200,7 +200,7 @@ static int parse(struct options *o, int argc, char **argv)
 	int option, r = 0;
 
 	optind = 1;
-	while (!r && (option = getopt_long(argc, argv, "h", long_options, NULL)) != -1)
+	while (!r && (option = next_option(argc, argv, ":h", long_options)) != -1)
 		r = parse_one(o, option);
 	if (r || o->help)
 		return r;

@@ -49,7 +49,6 @@ static void hold_standard_files(void)
 int main(int argc, char **argv)
 {
 	static char help_option[] = "--help";
-	static char getopt_name[] = "spanprof: error"; /* it begins its messages with argv[0] */
 
 	hold_standard_files();
 	/* A fixed limit: what is large goes back to the system when it is freed, at any time. */
@@ -73,7 +72,6 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (strcmp(argv[1], commands[i].name) != 0)
 			continue;
-		argv[1] = getopt_name;
 		return commands[i].fn(argc - 1, argv + 1);
 	}
 	fprintf(stderr, "spanprof: error: there is no command '%s'; see 'spanprof --help'\n",

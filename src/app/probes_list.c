@@ -183,6 +183,11 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+static void print_heading(void)
+{
+	printf("%-6s  %-10s  %10s  %s\n", "cost", "leave", "address", "function (file)");
+}
+
 static void print_candidate(const struct candidate *f)
 {
 	const char *module = base_name(module_path(binary_module(f->function.binary)));
@@ -212,8 +217,8 @@ static void print_note(const struct usdt_note *note, const char *module)
 	printf("%-6s  %-10s  %10s  %s\n", "cheap", "end=", "-", text);
 }
 
-/* The USDT probes of one module; their number is returned. */
-static size_t list_notes(struct module *m, const struct probes_command *c)
+/* The USDT probes of one module; their number is returned. is_first: nothing is printed yet. */
+static size_t list_notes(struct module *m, const struct probes_command *c, bool is_first)
 {
 	AUTO_FREE uint8_t *data = NULL;
 	struct usdt_note note;
@@ -227,6 +232,8 @@ static size_t list_notes(struct module *m, const struct probes_command *c)
 		snprintf(name, sizeof(name), "%s:%s", note.provider, note.name);
 		if (!c->all && c->pattern && !is_wanted(c, name, name))
 			continue;
+		if (is_first && !n)
+			print_heading();
 		print_note(&note, base_name(module_path(m)));
 		n++;
 	}
@@ -257,11 +264,12 @@ int probes_list(struct inspect *i, const struct probes_command *c)
 	struct candidates list = {0};
 	int r = candidates_find(&list, i, c, c->all ? SIZE_MAX : LIST_MAX);
 
-	printf("%-6s  %-10s  %10s  %s\n", "cost", "leave", "address", "function (file)");
+	if (list.n)
+		print_heading();
 	for (size_t k = 0; k < list.n; k++)
 		print_candidate(&list.at[k]);
 	for (size_t k = 0; k < n; k++)
-		n_notes += list_notes(mods[k].module, c);
+		n_notes += list_notes(mods[k].module, c, list.n + n_notes == 0);
 	fflush(stdout);
 	if (r < 0)
 		log_error("process %d: cannot list its functions: %s", c->pid, strerror(-r));

@@ -2,12 +2,12 @@
 #include "app/run_options.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "app/command.h"
+#include "app/options.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "bpf/wire.h"
@@ -83,8 +83,8 @@ static int get_duration(const char *option, const char *text, uint64_t min_ns, u
 static int get_size(const char *option, const char *text, uint64_t max, uint64_t *ret)
 {
 	if (parse_size(text, ret) || *ret < 1024 || *ret > max) {
-		log_error("%s: '%s' is not a size from 1K to %lluK, such as 64K or 1M", option,
-			  text, (unsigned long long)max / 1024);
+		log_error("%s: '%s' is not a size from 1K to %lluK, such as 16K", option, text,
+			  (unsigned long long)max / 1024);
 		return EXIT_USAGE;
 	}
 	return 0;
@@ -99,9 +99,12 @@ static int get_count(const char *option, const char *text, uint64_t *ret)
 
 static int get_pids(struct run_options *o, char *text)
 {
+	static const char separators[] = ", \t\n"; /* as pidof and pgrep print them */
+	const size_t n_before = o->pids.n;
 	char *rest = NULL;
 
-	for (char *word = strtok_r(text, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+	for (char *word = strtok_r(text, separators, &rest); word;
+	     word = strtok_r(NULL, separators, &rest)) {
 		uint64_t pid;
 
 		if (parse_u64(word, INT_MAX, &pid) || !pid)
@@ -109,6 +112,20 @@ static int get_pids(struct run_options *o, char *text)
 		if (vec_push(&o->pids, (pid_t)pid))
 			return EXIT_FAILED;
 	}
+	if (o->pids.n == n_before)
+		return bad_value("--pid", "", "a process ID (does the program run?)");
+	return 0;
+}
+
+static int get_preset(struct run_options *o, const char *name)
+{
+	if (o->preset) {
+		log_error(
+			"--preset: one preset at a time, not '%s' and '%s'; run spanprof once for each, or give the endpoints of one with --endpoint ('spanprof presets NAME' shows them)",
+			o->preset, name);
+		return EXIT_USAGE;
+	}
+	o->preset = name;
 	return 0;
 }
 
@@ -190,8 +207,7 @@ static int parse_text(struct run_options *o, int option)
 	case OPT_LEAVE:
 		return get_leave(o, optarg);
 	case OPT_PRESET:
-		o->preset = optarg;
-		return 0;
+		return get_preset(o, optarg);
 	case OPT_PRESET_FILE:
 		o->preset_file = optarg;
 		return 0;
@@ -217,7 +233,7 @@ static int parse_one(struct run_options *o, int option)
 		r = parse_switch(o, option);
 	if (r < 0)
 		r = parse_text(o, option);
-	return r < 0 ? EXIT_USAGE : r; /* getopt has printed why */
+	return r < 0 ? EXIT_USAGE : r; /* next_option() has printed why */
 }
 
 static int check_targets(const struct run_options *o, const char *command)
@@ -274,7 +290,7 @@ int run_options_check_outputs(struct run_options *o)
 		out->format = named ? named : export_guess(out->path);
 		if (!out->format) {
 			log_error(
-				"-o: cannot tell the format of '%s' from its name; add --format pprof, folded, json, html or text",
+				"-o: cannot tell the format of '%s' from its name; add --format text, folded, pprof, json, html or otlp",
 				out->path);
 			return EXIT_USAGE;
 		}
@@ -306,7 +322,7 @@ int run_options_parse(struct run_options *o, int argc, char **argv, bool recordi
 		.max_parallel = 5,
 	};
 	optind = 1;
-	while (!r && (option = getopt_long(argc, argv, "+p:e:o:qvh", long_options, NULL)) != -1)
+	while (!r && (option = next_option(argc, argv, "+:p:e:o:qvh", long_options)) != -1)
 		r = parse_one(o, option);
 	if (r || o->help)
 		return r;

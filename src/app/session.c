@@ -13,6 +13,7 @@
 #include "app/child.h"
 #include "app/command.h"
 #include "app/files_limit.h"
+#include "app/variants.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -43,7 +44,7 @@ struct session {
 	bool watching; /* processes may still come */
 	uint64_t start_ns;
 	uint64_t end_ns;
-	bool silence_told[WIRE_EP_MAX];
+	bool silence_told;
 };
 
 static int fail(const char *doing, int error, const struct errmsg *e)
@@ -141,7 +142,8 @@ static int parse_spec(struct session *s, const char *spec)
 		return fail("--endpoint", -ENOMEM, NULL);
 	r = parse_endpoint(normalized ? normalized : spec, &ep, &e);
 	if (r) {
-		log_error("--endpoint: %s", e.text);
+		/* It begins with "endpoint". */
+		log_error("--%s", e.text);
 		return EXIT_USAGE;
 	}
 	r = vec_push(&s->endpoints, ep);
@@ -167,24 +169,15 @@ static int find_preset(struct session *s)
 	return r ? fail("--preset", r, &e) : 0;
 }
 
-/* Endpoints of a preset may be for some builds only. */
-static bool is_wanted(const struct session *s, const char *spec)
-{
-	struct endpoint *ep = NULL;
-	bool wanted = !s->servers.n || parse_endpoint(spec, &ep, NULL);
-
-	for (size_t i = 0; !wanted && i < s->servers.n; i++)
-		wanted = endpoint_wants_file(ep, s->servers.at[i].path);
-	endpoint_free(ep);
-	return wanted;
-}
-
 static int parse_specs(struct session *s)
 {
+	bool wanted[PRESET_VALUES_MAX] = {};
 	int r = 0;
 
+	if (s->preset)
+		variants_choose(s->preset, s->o, &s->servers, wanted);
 	for (size_t i = 0; !r && s->preset && i < s->preset->endpoints.n; i++)
-		if (is_wanted(s, s->preset->endpoints.at[i]))
+		if (wanted[i])
 			r = parse_spec(s, s->preset->endpoints.at[i]);
 	for (size_t i = 0; i < s->o->endpoints.n && !r; i++)
 		r = parse_spec(s, s->o->endpoints.at[i]);
@@ -490,20 +483,42 @@ static bool read_signals(struct session *s)
 	return end;
 }
 
+/* Endpoints that no process has: a preset has variants for several builds of its server. */
+static void find_absent(const struct session *s, bool absent[WIRE_EP_MAX])
+{
+	struct probe_info info;
+
+	for (uint32_t i = 0; i < s->n_endpoints; i++)
+		absent[i] = s->preset;
+	for (size_t i = 0; s->preset && probes_info(engine_probes(s->engine), i, &info); i++)
+		if (info.ep_id < s->n_endpoints)
+			absent[info.ep_id] = false;
+}
+
+static void mark_absent(const struct session *s, struct profile *p)
+{
+	bool absent[WIRE_EP_MAX];
+
+	find_absent(s, absent);
+	for (uint32_t i = 0; i < s->n_endpoints; i++)
+		p->endpoints.at[i + 1].absent =
+			absent[i] && !p->endpoints.at[i + 1].latency.n_enter;
+}
+
 /* A probe that is never hit is a wrong probe: say so while there is time to do something about it. */
 static void tell_silence(struct session *s, uint64_t now_ns)
 {
+	bool absent[WIRE_EP_MAX];
 	struct latency l;
 
-	if (now_ns - s->start_ns < SILENCE_NS || !engine_n_processes(s->engine))
+	if (s->silence_told || now_ns - s->start_ns < SILENCE_NS || !engine_n_processes(s->engine))
 		return;
+	s->silence_told = true;
+	find_absent(s, absent);
 	for (uint32_t i = 0; i < s->n_endpoints; i++) {
-		if (s->silence_told[i])
-			continue;
-		s->silence_told[i] = true;
-		if (!engine_latency(s->engine, i, &l) && !l.n_enter)
+		if (!absent[i] && !engine_latency(s->engine, i, &l) && !l.n_enter)
 			log_warning(
-				"no call of '%s' was seen in 3 s: is the server idle, or is this not the function it calls? ('spanprof probes --count' shows what is called)",
+				"no call of '%s' was seen in 3 s: is the server idle, has the call begun before spanprof attached (those are not seen), or is this not the function it calls? ('spanprof probes --count' shows what is called)",
 				endpoint_display(engine_endpoint(s->engine, i)));
 	}
 }
@@ -585,19 +600,6 @@ static int write_totals(struct session *s)
 	if (!r)
 		r = capture_write_totals(s->writer, p->duration_ns, &p->counters);
 	return r;
-}
-
-/* Endpoints that no process has: a preset has variants for several builds of its server. */
-static void mark_absent(struct session *s, struct profile *p)
-{
-	struct probe_info info;
-
-	for (uint32_t i = 0; i < s->n_endpoints; i++)
-		p->endpoints.at[i + 1].absent =
-			s->preset && !p->endpoints.at[i + 1].latency.n_enter;
-	for (size_t i = 0; probes_info(engine_probes(s->engine), i, &info); i++)
-		if (info.ep_id < s->n_endpoints)
-			p->endpoints.at[info.ep_id + 1].absent = false;
 }
 
 /* A name was asked for, and no span has got one: what was read is no text, or cannot be read. */

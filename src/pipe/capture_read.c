@@ -236,8 +236,8 @@ static int cut_off(struct reading *rd)
 		return errmsg_set(rd->e, -EIO, "cannot read '%s': %s", rd->name, strerror(errno));
 	return errmsg_set(
 		rd->e, -EBADMSG,
-		"'%s' is cut off after %llu blocks: the recording did not end properly; record it again",
-		rd->name, (unsigned long long)rd->n_blocks);
+		"'%s' is cut off after %llu block%s: the recording did not end properly; record it again",
+		rd->name, (unsigned long long)rd->n_blocks, rd->n_blocks == 1 ? "" : "s");
 }
 
 static int read_block(struct reading *rd)

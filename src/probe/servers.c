@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/glob.h"
@@ -56,8 +57,48 @@ static int add_server(struct servers *s, pid_t pid, const char *path)
 	return 0;
 }
 
-static int none_runs(const struct preset *p, struct errmsg *e)
+/* Kernel threads have no executable for anybody. */
+static bool is_kernel_thread(const struct process *p)
 {
+	enum { KTHREADD = 2 };
+
+	return p->pid == KTHREADD || p->parent == KTHREADD;
+}
+
+/* What only the process's owner or root may look at: its name, up to 15 bytes, anybody may. */
+struct hidden {
+	size_t n;
+	pid_t alike; /* one that is named like a server of the preset; 0: none */
+};
+
+static void note_hidden(struct hidden *h, const struct preset *p, const struct process *one)
+{
+	char link[40], byte;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", one->pid);
+	if (is_kernel_thread(one) || readlink(link, &byte, 1) >= 0 ||
+	    (errno != EACCES && errno != EPERM))
+		return;
+	h->n++;
+	if (!h->alike && is_wanted(p, one->comm))
+		h->alike = one->pid;
+}
+
+static int none_runs(const struct preset *p, const struct hidden *h, struct errmsg *e)
+{
+	static const char remedy[] =
+		"run as root, or give spanprof CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH with setcap";
+
+	if (h->alike)
+		return errmsg_set(e, -EACCES,
+				  "preset '%s': process %d is a '%s', but may not be looked at; %s",
+				  p->name, h->alike, p->exes.at[0], remedy);
+	/* Root may look at nearly all, and has nobody to become. */
+	if (h->n && geteuid() != 0)
+		return errmsg_set(
+			e, -EACCES,
+			"preset '%s': no process that may be looked at runs %s, and %zu may not; %s",
+			p->name, p->exes.at[0], h->n, remedy);
 	return errmsg_set(
 		e, -ENOENT,
 		"preset '%s': no process runs %s here; start it, or name the process with -p PID",
@@ -67,6 +108,7 @@ static int none_runs(const struct preset *p, struct errmsg *e)
 int servers_find(const struct preset *p, struct servers *ret, struct errmsg *e)
 {
 	CLEANUP(process_list_deinit) struct process_list all = {};
+	struct hidden hidden = {};
 	char path[PROCESS_PATH_MAX];
 	int r;
 
@@ -80,6 +122,7 @@ int servers_find(const struct preset *p, struct servers *ret, struct errmsg *e)
 	for (size_t i = 0; r == 0 && i < all.n; i++) {
 		if (is_there(ret, all.at[i].exe_dev, all.at[i].exe_ino))
 			continue;
+		note_hidden(&hidden, p, &all.at[i]);
 		process_exe_path(all.at[i].pid, path, sizeof(path));
 		if (is_wanted(p, path))
 			r = add_server(ret, all.at[i].pid, path);
@@ -87,7 +130,7 @@ int servers_find(const struct preset *p, struct servers *ret, struct errmsg *e)
 	if (r < 0)
 		return errmsg_set(e, r, "preset '%s': cannot look for its processes: %s", p->name,
 				  strerror(-r));
-	return ret->n ? 0 : none_runs(p, e);
+	return ret->n ? 0 : none_runs(p, &hidden, e);
 }
 
 void servers_deinit(struct servers *s)

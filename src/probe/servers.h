@@ -27,8 +27,8 @@ struct servers {
 };
 
 /*
- * -ENOENT when none runs (or the preset is for libraries only), the message says what to do; -ENOMEM,
- * -EMFILE. ret is to be freed by servers_deinit in any case.
+ * -ENOENT when none runs (or the preset is for libraries only), -EACCES when none is seen, but some
+ * processes may not be looked at; the message says what to do; -ENOMEM, -EMFILE. ret is to be freed by servers_deinit in any case.
  */
 int servers_find(const struct preset *p, struct servers *ret, struct errmsg *e);
 void servers_deinit(struct servers *s);

@@ -37,6 +37,16 @@ USAGE = {
     "bad expression": (["run", "-p", "1", "--endpoint", "f(str(arg1+))"], "f(str(arg1+))"),
     "open parenthesis": (["run", "-p", "1", "--endpoint", "f(str(arg1)"], "f(str(arg1)"),
     "report without a file": (["report"], "file"),
+    "pid is empty": (["run", "-p", "", "--endpoint", "x"], "process ID"),
+    "pid among others": (["run", "-p", "1 2\n3,redis", "--endpoint", "x"], "'redis'"),
+    "two presets": (["run", "--preset", "postgres", "--preset", "redis"], "'postgres' and 'redis'"),
+    "window too large": (["run", "-p", "1", "--endpoint", "x", "--max-window", "1M"], "from 1K to 64K, such as 16K"),
+    "endpoint is said once": (["run", "-p", "1", "--endpoint", "f("], "error: --endpoint: expected"),
+    "nearest option": (["run", "--prset", "x"], "run: there is no option '--prset'; did you mean --preset"),
+    "a part of several options": (["run", "--no-"], "--no-fork"),
+    "an option without its value": (["run", "--endpoint"], "--endpoint needs a value"),
+    "a value that is not wanted": (["run", "--no-fork=1"], "--no-fork takes no value"),
+    "a letter that is no option": (["task", "--json", "-f"], "task: there is no option '-f'; see 'spanprof task --help'"),
 }
 
 
@@ -55,6 +65,14 @@ def usage(name):
 def unknown_options(command):
     status, _, stderr = spanprof(*command.split(), "--bogus")
     one_line(status, stderr, 2, "--bogus")
+
+
+@cases(["run", "record", "report", "probes", "doctor"])
+def debug_dirs_are_taken_by_all(command):
+    """In either spelling."""
+    for name in "--debug-dirs", "--debug-dir":
+        status, _, stderr = spanprof(command, name, "/x", "--bogus")
+        check(status == 2 and "'--bogus'" in stderr, stderr)
 
 
 @cases(["--help", "run --help", "record --help", "report --help"])
@@ -149,6 +167,38 @@ def not_root():
         check("CAP_" in done.stderr or "root" in done.stderr, f"what is missing: {done.stderr}")
 
 
+def unprivileged(*args):
+    """A copy of the program, which anybody may run, by nobody and without capabilities."""
+    if os.geteuid() != 0:
+        raise Skip("needs root, to become someone else")
+    need_program("setpriv")
+    with folder() as path:
+        path.chmod(0o755)
+        shutil.copy(SPANPROF, path / "spanprof")
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all",
+                               "--inh-caps=-all", path / "spanprof", *map(str, args)], capture_output=True, text=True,
+                              check=False)
+        return done.returncode, done.stdout, done.stderr
+
+
+def mine(path, exe):
+    path.chmod(0o755)
+    (path / "mine").write_text(f"[mine]\nsummary = x\nexe = {exe}\nendpoint = request\n")
+    return ("--preset-file", path / "mine", "--preset", "mine", "--for", "1s")
+
+
+@test
+def a_server_that_may_not_be_looked_at():
+    """It is not called absent."""
+    with sleeper() as target, folder() as path:
+        status, _, stderr = unprivileged("run", *mine(path, "phases-gcc-O2"))
+        one_line(status, stderr, 1, f"process {target.pid} ", "may not be looked at", "run as root", "setcap")
+        status, _, stderr = unprivileged("run", *mine(path, "no-such-server"))
+        one_line(status, stderr, 1, "no-such-server", "may not", "run as root")
+        status, _, stderr = spanprof("run", *mine(path, "no-such-server"))
+        one_line(status, stderr, 1, "no process runs no-such-server here; start it")
+
+
 @test
 def program_of_32_bits():
     need_bpf()
@@ -239,6 +289,31 @@ def foreign_capture(name):
         status, stdout, stderr = spanprof("report", file)
         one_line(status, stderr, 1, "foreign.cap")
         check(not stdout, "nothing that looks like a report")
+
+
+@test
+def capture_that_is_cut_off():
+    need_bpf()
+    with folder() as path, sleeper() as target:
+        file = path / "out.cap"
+        status, _, stderr = spanprof("record", "-p", target.pid, "-e", "request", "--for", "200ms", "-o", file)
+        check(status == 0, stderr)
+        whole = file.read_bytes()
+        for bytes_left in 12, len(whole) - 1:
+            file.write_bytes(whole[:bytes_left])
+            status, stdout, stderr = spanprof("report", file)
+            one_line(status, stderr, 1, "out.cap")
+            check(not stdout, "nothing that looks like a report")
+
+
+@test
+def capture_of_another_user():
+    with folder() as path:
+        file = path / "root.cap"
+        file.touch(mode=0o600)
+        path.chmod(0o755)
+        status, _, stderr = unprivileged("report", file)
+        one_line(status, stderr, 1, "root.cap", "chown")
 
 
 @test

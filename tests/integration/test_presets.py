@@ -6,12 +6,13 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
 
-from harness import (SPANPROF, Lines, Skip, cases, check, folder, load, main, need_bpf, need_program, profiling,
-                     spanprof, stop, test)
+from harness import (SPANPROF, TARGETS, Lines, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf,
+                     need_program, profiling, spanprof, stop, test)
 from more_servers import ApachePhp, Nginx, PhpFpm, certificate
 from servers import Apache, MariaDB, Postgres, Redis, run
 
@@ -309,6 +310,48 @@ def a_preset_file_of_ones_own():
         with profiling(path / "out.json", "--preset-file", path / "mine", "--preset", "mine", "-p", server.pid):
             server.bench(100, clients=1)
         check(load(path / "out.json").endpoints[0]["name"] == "mine", "the endpoint is called as the preset says")
+
+
+@test
+def an_endpoint_for_another_build_is_left_out():
+    """Of two that are called the same: no second row, and one warning of an idle server, not two."""
+    with Postgres() as server, folder() as path:
+        with profiling(path / "out.json", *preset("postgres", server, "--min-duration", "100ms")) as command:
+            command.err.wait_for("no call of 'query' was seen")
+            server.sql("select 1;\n")
+        check(command.stderr.count("no call of") == 1, command.stderr)
+        check("has the call begun before" in command.stderr, command.stderr)
+        names_of_all = [e["name"] for e in load(path / "out.json").endpoints]
+        check(names_of_all == ["query"], f"endpoints {names_of_all}")
+
+
+VARIANTS = """[mine]
+summary = x
+exe = phases-gcc-O2
+endpoint = request;as=here;file=*/phases-gcc-O2
+endpoint = phase_pipe;as=elsewhere;file=!*/phases-gcc-O2
+"""
+
+
+@cases(["-p", "--exe", "--exe link", "command", "found"])
+def variants(how):
+    """By whatever the programs are named, endpoints for other ones are no part of the result."""
+    program = TARGETS / "phases-gcc-O2"
+    with folder() as path, Target("phases-gcc-O2", "-w", "a=sleep:30") as target:
+        (path / "mine").write_text(VARIANTS)
+        (path / "link").symlink_to(program)
+        named = {"-p": ["-p", target.pid], "--exe": ["--exe", program], "--exe link": ["--exe", path / "link"],
+                 "command": ["--", program, "a=sleep:30"], "found": []}[how]
+        options = ["--preset-file", path / "mine", "--preset", "mine", "--min-duration", "1ms", *named]
+        with Spanprof("run", "-o", path / "out.json", "--format", "json", *options) as command:
+            command.wait_attached()
+            if how != "command":
+                target.play()
+            status = command.finish(None if how == "command" else signal.SIGINT)
+        check(status == 0, command.stderr)
+        profile = load(path / "out.json")
+        check([e["name"] for e in profile.endpoints] == ["here"], f"{profile.endpoints}")
+        check(profile.calls() == 1, f"{profile.calls()} calls")
 
 
 class HiddenRedis(Redis):

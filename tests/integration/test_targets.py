@@ -26,6 +26,16 @@ def several_processes():
 
 
 @test
+def processes_as_pidof_prints_them():
+    with folder() as path:
+        with Target("phases-gcc-O2", *SCRIPT) as one, Target("phases-gcc-O0", *SCRIPT) as two:
+            with profiling(path / "out.json", "-p", f"{one.pid} {two.pid}\n", *OPTIONS):
+                one.play()
+                two.play()
+        check({s.pid for s in load(path / "out.json").spans} == {one.pid, two.pid}, "spans of both processes")
+
+
+@test
 def only_the_chosen_process():
     with folder() as path:
         with Target("phases-gcc-O2", *SCRIPT) as one, Target("phases-gcc-O2", *SCRIPT) as two:

@@ -23,6 +23,7 @@ static const char help[] =
 	"      --preset NAME       endpoints of a well-known server; 'spanprof presets' lists them\n"
 	"      --preset-file FILE  more presets\n"
 	"      --normalize sql|path  group names: literals become ?, ids become {id}\n"
+	"                            (mysql, pgsql, sqlite: sql of one dialect)\n"
 	"      --leave METHOD      how the end of a call is seen: auto (default), retsite, ret, uretprobe\n"
 	"      --force             uretprobe even where it can kill the target\n"
 	"\n"

@@ -257,8 +257,10 @@ static int check_targets(const struct run_options *o, const char *command)
 			  o->endpoints.n, WIRE_EP_MAX);
 		return EXIT_USAGE;
 	}
-	if (o->normalize && strcmp(o->normalize, "sql") && strcmp(o->normalize, "path"))
-		return bad_value("--normalize", o->normalize, "sql or path");
+	if (o->normalize && strcmp(o->normalize, "sql") && strcmp(o->normalize, "mysql") &&
+	    strcmp(o->normalize, "pgsql") && strcmp(o->normalize, "sqlite") &&
+	    strcmp(o->normalize, "path"))
+		return bad_value("--normalize", o->normalize, "sql, mysql, pgsql, sqlite or path");
 	return 0;
 }
 

@@ -300,7 +300,7 @@ static int take_ends(struct endpoint *ep, struct cursor *c)
 
 static int take_normalize(struct endpoint *ep, struct cursor *c)
 {
-	static const char *const names[] = {"sql", "path", "lower"};
+	static const char *const names[] = {"sql", "path", "lower", "mysql", "pgsql", "sqlite"};
 	size_t at = c->pos;
 	AUTO_FREE char *word = NULL;
 	char *save = NULL;
@@ -314,7 +314,8 @@ static int take_normalize(struct endpoint *ep, struct cursor *c)
 		while (i < ARRAY_SIZE(names) && strcmp(w, names[i]) != 0)
 			i++;
 		if (i == ARRAY_SIZE(names))
-			return fail_at(c, at, "normalisers are sql, path, lower");
+			return fail_at(c, at,
+				       "normalisers are sql, mysql, pgsql, sqlite, path, lower");
 		ep->normalize |= 1U << i;
 	}
 	return 0;

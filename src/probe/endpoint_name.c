@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/glob.h"
 #include "model/decode.h"
 #include "probe/endpoint.h"
@@ -157,6 +158,16 @@ static void escape_name(const char *in, char *buf, size_t max)
 	buf[n] = '\0';
 }
 
+static const struct {
+	enum endpoint_normalize flag;
+	enum sql_dialect dialect;
+} dialects[] = {
+	{ENDPOINT_NORMALIZE_SQL, SQL_UNKNOWN},
+	{ENDPOINT_NORMALIZE_MYSQL, SQL_MYSQL},
+	{ENDPOINT_NORMALIZE_PGSQL, SQL_PGSQL},
+	{ENDPOINT_NORMALIZE_SQLITE, SQL_SQLITE},
+};
+
 void endpoint_format_name(const struct endpoint *ep, const uint8_t *fields, size_t bytes, char *buf,
 			  size_t buf_bytes)
 {
@@ -167,8 +178,10 @@ void endpoint_format_name(const struct endpoint *ep, const uint8_t *fields, size
 		escape_name(endpoint_display(ep), buf, buf_bytes);
 		return;
 	}
-	if (ep->normalize & ENDPOINT_NORMALIZE_SQL)
-		normalize_sql(joined, strlen(joined), joined, sizeof(joined));
+	for (size_t i = 0; i < ARRAY_SIZE(dialects); i++)
+		if (ep->normalize & dialects[i].flag)
+			normalize_sql(dialects[i].dialect, joined, strlen(joined), joined,
+				      sizeof(joined));
 	if (ep->normalize & ENDPOINT_NORMALIZE_PATH) {
 		char copy[NAME_BYTES_MAX];
 

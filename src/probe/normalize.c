@@ -4,6 +4,9 @@
 #include <ctype.h>
 #include <stdbool.h>
 #include <string.h>
+#include <strings.h>
+
+#include "base/cleanup.h"
 
 struct out {
 	char *at;
@@ -27,11 +30,13 @@ static bool is_word(int c)
 	return isalnum(c) || c == '_' || c == '$' || c >= 0x80;
 }
 
-/* After a quoted literal: doubled quotes and, where the dialect has them, backslashes. */
-static size_t skip_quoted(const char *in, size_t n, size_t i, char quote)
+/* After a quoted text: doubled quotes and, where the dialect has them, backslashes. */
+static size_t skip_quoted(const char *in, size_t n, size_t i, bool backslashes)
 {
+	char quote = in[i];
+
 	for (i++; i < n; i++) {
-		if (in[i] == '\\' && quote == '\'' && i + 1 < n) {
+		if (in[i] == '\\' && backslashes && i + 1 < n) {
 			i++;
 		} else if (in[i] == quote) {
 			if (i + 1 >= n || in[i + 1] != quote)
@@ -59,15 +64,17 @@ static size_t skip_dollar(const char *in, size_t n, size_t i)
 	return n;
 }
 
-static size_t skip_comment(const char *in, size_t n, size_t i)
+static size_t skip_comment(enum sql_dialect dialect, const char *in, size_t n, size_t i)
 {
+	bool hash = dialect == SQL_UNKNOWN || dialect == SQL_MYSQL;
+
 	if (in[i] == '/' && i + 1 < n && in[i + 1] == '*') {
 		for (i += 2; i + 1 < n; i++)
 			if (in[i] == '*' && in[i + 1] == '/')
 				return i + 2;
 		return n;
 	}
-	if ((in[i] == '-' && i + 1 < n && in[i + 1] == '-') || in[i] == '#') {
+	if ((in[i] == '-' && i + 1 < n && in[i + 1] == '-') || (in[i] == '#' && hash)) {
 		while (i < n && in[i] != '\n')
 			i++;
 		return i;
@@ -124,22 +131,94 @@ static void put_literal(struct out *o)
 	put(o, '?');
 }
 
-/* N'..', E'..', X'..', B'..', U&'..': true when the word in front is such a prefix; it is removed. */
+/* Whether a prefix such as E stands right in front of what comes next. */
+static bool has_prefix(const struct out *o, const char *letters)
+{
+	return o->n && strchr(letters, last(o)) &&
+	       (o->n == 1 || !is_word((unsigned char)o->at[o->n - 2]));
+}
+
+/* N'..', E'..', X'..', B'..': the prefix goes with the literal. */
 static void drop_prefix(struct out *o)
 {
-	if (o->n && strchr("nNeExXbB", last(o)) &&
-	    (o->n == 1 || !is_word((unsigned char)o->at[o->n - 2])))
+	if (has_prefix(o, "nNeExXbB"))
 		o->n--;
 }
 
-size_t normalize_sql(const char *in, size_t n, char *out, size_t out_bytes)
+static bool has_backslashes(enum sql_dialect dialect, const struct out *o)
+{
+	if (dialect == SQL_PGSQL)
+		return has_prefix(o, "eE");
+	return dialect != SQL_SQLITE;
+}
+
+/* Whether the last word of the output is one after which there are names. */
+static bool is_name_next(const struct out *o)
+{
+	static const char *const words[] = {"from",  "join", "into",  "update",
+					    "table", "as",   "index", "view"};
+	size_t end = o->n, start;
+
+	while (end && o->at[end - 1] == ' ')
+		end--;
+	for (start = end; start && is_word((unsigned char)o->at[start - 1]);)
+		start--;
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strlen(words[i]) == end - start &&
+		    strncasecmp(words[i], o->at + start, end - start) == 0)
+			return true;
+	return false;
+}
+
+static bool is_plain_name(const char *in, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!is_word((unsigned char)in[i]))
+			return false;
+	return n && !isdigit((unsigned char)in[0]);
+}
+
+/* Whether "..." from i to end is a name. Where that cannot be known, only what can be nothing else. */
+static bool is_name(enum sql_dialect dialect, const struct out *o, const char *in, size_t n,
+		    size_t i, size_t end)
+{
+	if (dialect == SQL_MYSQL || dialect == SQL_PGSQL)
+		return dialect == SQL_PGSQL;
+	if (end - i < 2 || in[end - 1] != '"')
+		return false;
+	if (last(o) == '.' || (end < n && in[end] == '.'))
+		return true;
+	return is_name_next(o) && is_plain_name(in + i + 1, end - i - 2);
+}
+
+/* Any quoted text at i; returns what comes after it. */
+static size_t take_quoted(enum sql_dialect dialect, struct out *o, const char *in, size_t n,
+			  size_t i)
+{
+	bool backslashes =
+		in[i] == '\'' ? has_backslashes(dialect, o)
+			      : in[i] == '"' && (dialect == SQL_UNKNOWN || dialect == SQL_MYSQL);
+	size_t end = skip_quoted(in, n, i, backslashes);
+
+	if (in[i] == '\'' || (in[i] == '"' && !is_name(dialect, o, in, n, i, end))) {
+		drop_prefix(o);
+		put_literal(o);
+		return end;
+	}
+	while (i < end)
+		put(o, in[i++]);
+	return end;
+}
+
+size_t normalize_sql(enum sql_dialect dialect, const char *in, size_t n, char *out,
+		     size_t out_bytes)
 {
 	struct out o = {.at = out, .max = out_bytes - 1};
 	size_t i = 0;
 
 	while (i < n) {
 		unsigned char c = (unsigned char)in[i];
-		size_t skip = skip_comment(in, n, i);
+		size_t skip = skip_comment(dialect, in, n, i);
 
 		if (skip) {
 			put_blank(&o);
@@ -147,10 +226,8 @@ size_t normalize_sql(const char *in, size_t n, char *out, size_t out_bytes)
 		} else if (isspace(c)) {
 			put_blank(&o);
 			i++;
-		} else if (c == '\'') {
-			i = skip_quoted(in, n, i, '\'');
-			drop_prefix(&o);
-			put_literal(&o);
+		} else if (c == '\'' || c == '"' || c == '`') {
+			i = take_quoted(dialect, &o, in, n, i);
 		} else if (c == '$' && (skip = skip_dollar(in, n, i)) != 0) {
 			i = skip;
 			put_literal(&o);
@@ -158,10 +235,6 @@ size_t normalize_sql(const char *in, size_t n, char *out, size_t out_bytes)
 			   last(&o) != '"') {
 			i = skip_number(in, n, i + 1);
 			put_literal(&o);
-		} else if (c == '"' || c == '`') {
-			skip = skip_quoted(in, n, i, (char)c);
-			while (i < skip)
-				put(&o, in[i++]);
 		} else {
 			put(&o, in[i++]);
 		}

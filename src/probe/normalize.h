@@ -8,12 +8,21 @@
 
 #include <stddef.h>
 
+/* What "..." is, and whether \ quotes in '...'. */
+enum sql_dialect {
+	SQL_UNKNOWN, /* "...": a literal unless it can only be a name; \ quotes */
+	SQL_MYSQL,   /* "...": a literal; \ quotes */
+	SQL_PGSQL,   /* "...": a name, as in the standard; \ quotes in E'...' only */
+	SQL_SQLITE,  /* "...": a name or, when there is none, a literal; \ is plain */
+};
+
 /*
  * SQL: string, number and blob literals become ?, lists of them (?, ?) become (?), comments go,
- * white space becomes one blank. Quoted identifiers stay. The result is never longer than the input.
+ * white space becomes one blank. The result is never longer than the input.
  * NUL-terminated; its length is returned. out may be in; out_bytes must be at least 1.
  */
-size_t normalize_sql(const char *in, size_t n, char *out, size_t out_bytes);
+size_t normalize_sql(enum sql_dialect dialect, const char *in, size_t n, char *out,
+		     size_t out_bytes);
 
 /*
  * A URL path: what follows ? or # goes; a segment that is a number, a UUID, a hexadecimal or mostly

@@ -15,8 +15,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	memcpy(in, data, n);
 	in[n] = '\0';
 	assert(normalize_path(in, n, out, room) < room);
-	assert(normalize_sql(in, n, out, room) < room);
-	assert(normalize_sql(in, n, in, n + 1) <= n);
+	for (enum sql_dialect d = SQL_UNKNOWN; d <= SQL_SQLITE; d++)
+		assert(normalize_sql(d, in, n, out, room) < room);
+	assert(normalize_sql((enum sql_dialect)(room & 3), in, n, in, n + 1) <= n);
 	free(out);
 	free(in);
 	return 0;

@@ -109,7 +109,7 @@ static void mistakes(void **state)
 		{"f(", "expected a value"},
 		{"f(str(arg0)) x", "options start with ';') at column 14"},
 		{"f;foo=1", "unknown or repeated option"},
-		{"f;normalize=xml", "sql, path, lower at column 13"},
+		{"f;normalize=xml", "sqlite, path, lower at column 13"},
 		{"f;leave=magic", "auto, retsite, end, ret, uretprobe"},
 		{"f;match=~(", "not an extended regular expression"},
 		{"f;end-if=arg0==1", "end-if= needs end="},

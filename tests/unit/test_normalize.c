@@ -12,7 +12,7 @@ struct text_case {
 
 static const struct text_case sql[] = {
 	{"SELECT * FROM t WHERE id = 42", "SELECT * FROM t WHERE id = ?"},
-	{"select 'it''s', \"Col 1\" from t1", "select ?, \"Col 1\" from t1"},
+	{"select 'it''s', a from t1", "select ?, a from t1"},
 	{"INSERT INTO a VALUES (1, 'x', -2.5e-3, 0xff)", "INSERT INTO a VALUES (?)"},
 	{"WHERE id IN (1,2,3) AND b = ?", "WHERE id IN (?) AND b = ?"},
 	{"SELECT /* secret */ 1 -- more\nFROM t", "SELECT ? FROM t"},
@@ -25,6 +25,33 @@ static const struct text_case sql[] = {
 	{"select 1; ", "select ?"},
 	{"", ""},
 	{"   ", ""},
+};
+
+/* What "..." and \\ are depends on the dialect. */
+static const struct dialect_case {
+	enum sql_dialect dialect;
+	const char *in;
+	const char *out;
+} dialects[] = {
+	{SQL_MYSQL, "update t set v=\"y\" where i=5", "update t set v=? where i=?"},
+	{SQL_MYSQL, "select * from t where a in (\"b\",\"c\"\"d\")",
+	 "select * from t where a in (?)"},
+	{SQL_MYSQL, "select \"it\\\"s\", 'a\\'b' from `t`", "select ? from `t`"},
+	{SQL_MYSQL, "select \"cut off in the mid", "select ?"},
+	{SQL_PGSQL, "select 'it''s', \"Col 1\" from t1", "select ?, \"Col 1\" from t1"},
+	{SQL_PGSQL, "select \"a\".\"b\" from \"a\" where \"b\"=3",
+	 "select \"a\".\"b\" from \"a\" where \"b\"=?"},
+	{SQL_PGSQL, "select 'C:\\', 'secret', x", "select ?, x"},
+	{SQL_PGSQL, "select E'it\\'s', x", "select ?, x"},
+	{SQL_PGSQL, "select j #> '{a}' from t", "select j #> ? from t"},
+	{SQL_SQLITE, "select 'C:\\', 'secret', x", "select ?, x"},
+	{SQL_SQLITE, "insert into \"t\" values (\"secret\")", "insert into \"t\" values (?)"},
+	{SQL_UNKNOWN, "select \"a\".\"b\" as \"c\" from \"a\" where \"a\".\"b\" = \"secret\"",
+	 "select \"a\".\"b\" as \"c\" from \"a\" where \"a\".\"b\" = ?"},
+	{SQL_UNKNOWN, "select extract(day from \"2024-01-01\")", "select extract(day from ?)"},
+	{SQL_UNKNOWN, "select * from t where n=\"it\\\"s\"", "select * from t where n=?"},
+	{SQL_UNKNOWN, "select * from \"cut", "select * from ?"},
+	{SQL_UNKNOWN, "\"", "?"},
 };
 
 static const struct text_case paths[] = {
@@ -44,10 +71,22 @@ static void sql_texts(void **state)
 	char out[128];
 
 	for (size_t i = 0; i < sizeof(sql) / sizeof(sql[0]); i++) {
-		size_t n = normalize_sql(sql[i].in, strlen(sql[i].in), out, sizeof(out));
+		size_t n =
+			normalize_sql(SQL_UNKNOWN, sql[i].in, strlen(sql[i].in), out, sizeof(out));
 
 		assert_string_equal(out, sql[i].out);
 		assert_int_equal(n, strlen(out));
+	}
+}
+
+static void sql_dialects(void **state)
+{
+	char out[128];
+
+	for (size_t i = 0; i < sizeof(dialects) / sizeof(dialects[0]); i++) {
+		normalize_sql(dialects[i].dialect, dialects[i].in, strlen(dialects[i].in), out,
+			      sizeof(out));
+		assert_string_equal(out, dialects[i].out);
 	}
 }
 
@@ -65,7 +104,7 @@ static void output_is_bounded(void **state)
 {
 	char out[8];
 
-	normalize_sql("select something long", 21, out, sizeof(out));
+	normalize_sql(SQL_UNKNOWN, "select something long", 21, out, sizeof(out));
 	assert_string_equal(out, "select");
 	normalize_path("/a/1/2/3/4", 10, out, sizeof(out));
 	assert_int_equal(strlen(out), 7);
@@ -77,6 +116,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sql_texts),
+		cmocka_unit_test(sql_dialects),
 		cmocka_unit_test(path_texts),
 		cmocka_unit_test(output_is_bounded),
 	};

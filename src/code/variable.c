@@ -10,29 +10,18 @@
 #include "code/debugfile_priv.h"
 #include "code/elffile.h"
 #include "code/section.h"
+#include "code/variable_priv.h"
 
 enum {
-	WALK_MAX = 400000, /* DIEs looked at for one question */
-	DEPTH_MAX = 12,
-	PEEL_MAX = 32,
 	PARAMETERS_MAX = 64,
 	INTEGER_REGISTERS = 6,
 };
 
-/* An id whose type is in the dwz supplement. */
-#define ID_IN_ALT       (1ULL << 63)
 #define DWARF_MAX_BYTES (1ULL << 30)
 
 /* psABI 3.2.3, by DWARF number: RDI, RSI, RDX, RCX, R8, R9. */
 static const unsigned int integer_registers[INTEGER_REGISTERS] = {5, 4, 1, 2, 8, 9};
 enum { REG_RSP = 7 };
-
-struct variables {
-	struct module *module; /* borrowed */
-	Elf *elf, *alt_elf;    /* owned */
-	Dwarf *dwarf, *alt;    /* owned */
-	size_t budget;         /* DIEs left for the question at hand */
-};
 
 DEFINE_CLEANUP(struct variables *, variables_free)
 
@@ -95,140 +84,6 @@ struct variables *variables_free(struct variables *v)
 	return NULL;
 }
 
-static bool spend(struct variables *v)
-{
-	if (v->budget == 0)
-		return false;
-	v->budget--;
-	return true;
-}
-
-/* The type of a DIE without typedefs and qualifiers; false: void, or a lie. */
-static bool type_of(Dwarf_Die *die, Dwarf_Die *ret)
-{
-	Dwarf_Attribute attr;
-
-	if (!dwarf_formref_die(dwarf_attr_integrate(die, DW_AT_type, &attr), ret))
-		return false;
-	for (unsigned int i = 0; i < PEEL_MAX; i++) {
-		switch (dwarf_tag(ret)) {
-		case DW_TAG_typedef:
-		case DW_TAG_const_type:
-		case DW_TAG_volatile_type:
-		case DW_TAG_restrict_type:
-		case DW_TAG_atomic_type:
-			if (!dwarf_formref_die(dwarf_attr_integrate(ret, DW_AT_type, &attr), ret))
-				return false;
-			break;
-		default:
-			return true;
-		}
-	}
-	return false;
-}
-
-static uint32_t size_of(Dwarf_Die *type)
-{
-	int n = dwarf_bytesize(type);
-
-	if (n < 0 &&
-	    (dwarf_tag(type) == DW_TAG_pointer_type || dwarf_tag(type) == DW_TAG_reference_type ||
-	     dwarf_tag(type) == DW_TAG_rvalue_reference_type))
-		return 8;
-	return n < 0 ? 0 : (uint32_t)n;
-}
-
-static uint64_t encoding_of(Dwarf_Die *type)
-{
-	Dwarf_Attribute attr;
-	Dwarf_Word v;
-
-	if (dwarf_tag(type) != DW_TAG_base_type ||
-	    dwarf_formudata(dwarf_attr(type, DW_AT_encoding, &attr), &v) != 0)
-		return 0;
-	return v;
-}
-
-static bool is_character(Dwarf_Die *type)
-{
-	uint64_t e = encoding_of(type);
-
-	return (e == DW_ATE_signed_char || e == DW_ATE_unsigned_char || e == DW_ATE_UTF) &&
-	       size_of(type) == 1;
-}
-
-static uint64_t id_of(const struct variables *v, Dwarf_Die *die)
-{
-	uint64_t off = dwarf_dieoffset(die);
-
-	return v->alt && dwarf_cu_getdwarf(die->cu) == v->alt ? off | ID_IN_ALT : off;
-}
-
-static bool die_of(struct variables *v, uint64_t id, Dwarf_Die *ret)
-{
-	Dwarf *d = id & ID_IN_ALT ? v->alt : v->dwarf;
-
-	return id && d && dwarf_offdie(d, id & ~ID_IN_ALT, ret);
-}
-
-/* The element of a pointer or an array. */
-static void classify_element(const struct variables *v, Dwarf_Die *type, bool in_place,
-			     struct value_type *ret)
-{
-	Dwarf_Die element;
-	Dwarf_Word total;
-
-	ret->class = in_place ? VALUE_ARRAY : VALUE_POINTER;
-	if (!type_of(type, &element))
-		return;
-	if (is_character(&element)) {
-		ret->class = in_place ? VALUE_TEXT_ARRAY : VALUE_TEXT;
-		ret->size = 1;
-		if (in_place)
-			ret->size = dwarf_aggregate_size(type, &total) == 0 && total < UINT32_MAX
-					    ? (uint32_t)total
-					    : 0;
-		return;
-	}
-	ret->id = id_of(v, &element);
-	ret->size = size_of(&element);
-}
-
-static void classify(const struct variables *v, Dwarf_Die *type, struct value_type *ret)
-{
-	uint64_t e = encoding_of(type);
-
-	*ret = (struct value_type){.class = VALUE_OTHER, .size = size_of(type)};
-	switch (dwarf_tag(type)) {
-	case DW_TAG_base_type:
-		if (e == DW_ATE_signed || e == DW_ATE_signed_char)
-			ret->class = VALUE_SIGNED;
-		else if (e == DW_ATE_unsigned || e == DW_ATE_unsigned_char || e == DW_ATE_boolean ||
-			 e == DW_ATE_address || e == DW_ATE_UTF)
-			ret->class = VALUE_UNSIGNED;
-		break;
-	case DW_TAG_enumeration_type:
-		ret->class = VALUE_UNSIGNED;
-		break;
-	case DW_TAG_pointer_type:
-	case DW_TAG_reference_type:
-	case DW_TAG_rvalue_reference_type:
-		classify_element(v, type, false, ret);
-		break;
-	case DW_TAG_array_type:
-		classify_element(v, type, true, ret);
-		break;
-	case DW_TAG_structure_type:
-	case DW_TAG_class_type:
-	case DW_TAG_union_type:
-		ret->class = VALUE_STRUCT;
-		ret->id = id_of(v, type);
-		break;
-	default:
-		break;
-	}
-}
-
 static bool holds_functions(int tag)
 {
 	return tag == DW_TAG_namespace || tag == DW_TAG_class_type ||
@@ -242,7 +97,7 @@ static bool find_function(struct variables *v, Dwarf_Die *parent, uint64_t vaddr
 	Dwarf_Die die;
 	int r = dwarf_child(parent, &die);
 
-	for (; r == 0 && spend(v); r = dwarf_siblingof(&die, &die)) {
+	for (; r == 0 && variables_spend(v); r = dwarf_siblingof(&die, &die)) {
 		int tag = dwarf_tag(&die);
 		Dwarf_Addr at;
 
@@ -251,7 +106,7 @@ static bool find_function(struct variables *v, Dwarf_Die *parent, uint64_t vaddr
 				*ret = die;
 				return true;
 			}
-		} else if (depth < DEPTH_MAX && holds_functions(tag) &&
+		} else if (depth < VARIABLES_DEPTH_MAX && holds_functions(tag) &&
 			   find_function(v, &die, vaddr, depth + 1, ret)) {
 			return true;
 		}
@@ -266,31 +121,101 @@ static bool find_unit(struct variables *v, uint64_t vaddr, Dwarf_Die *ret)
 
 	if (dwarf_addrdie(v->dwarf, vaddr, ret))
 		return true;
-	while (spend(v) && dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, ret, NULL) == 0)
+	while (variables_spend(v) &&
+	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, ret, NULL) == 0)
 		if (type == DW_UT_compile && dwarf_haspc(ret, vaddr) == 1)
 			return true;
 	return false;
 }
 
-static bool is_passed_by_reference(Dwarf_Die *type)
+/* Clang says so; GCC leaves it to the destructors of the class, its bases and its fields. */
+static bool is_passed_by_reference(struct variables *v, Dwarf_Die *type, unsigned int depth)
 {
 	Dwarf_Attribute attr;
+	Dwarf_Die die, field;
 	Dwarf_Word how;
+	int r;
 
-	return dwarf_formudata(dwarf_attr(type, DW_AT_calling_convention, &attr), &how) == 0 &&
-	       how == DW_CC_pass_by_reference;
+	if (dwarf_formudata(dwarf_attr(type, DW_AT_calling_convention, &attr), &how) == 0)
+		return how == DW_CC_pass_by_reference;
+	if (depth >= VARIABLES_DEPTH_MAX)
+		return false;
+	for (r = dwarf_child(type, &die); r == 0 && variables_spend(v);
+	     r = dwarf_siblingof(&die, &die)) {
+		const char *name = dwarf_diename(&die);
+		int tag = dwarf_tag(&die);
+
+		if (tag == DW_TAG_subprogram && name && name[0] == '~' &&
+		    !dwarf_hasattr(&die, DW_AT_defaulted))
+			return true;
+		if ((tag == DW_TAG_member || tag == DW_TAG_inheritance) &&
+		    !dwarf_hasattr(&die, DW_AT_external) && variable_type_of(&die, &field) &&
+		    (dwarf_tag(&field) == DW_TAG_structure_type ||
+		     dwarf_tag(&field) == DW_TAG_class_type) &&
+		    is_passed_by_reference(v, &field, depth + 1))
+			return true;
+	}
+	return false;
 }
 
+static bool is_rust(Dwarf_Die *die)
+{
+	Dwarf_Die unit;
+
+	return dwarf_diecu(die, &unit, NULL, NULL) && dwarf_srclang(&unit) == DW_LANG_Rust;
+}
+
+/* Rust passes the address of what is larger than two registers. */
+static bool is_passed_as_address(struct variables *v, Dwarf_Die *type, const struct value_type *t)
+{
+	return t->class == VALUE_STRUCT &&
+	       (is_passed_by_reference(v, type, 0) || (t->size > 16 && is_rust(type)));
+}
+
+/* Two fields of a register each: the same in all languages. */
+static bool is_pair(struct variables *v, Dwarf_Die *type, const struct value_type *t)
+{
+	unsigned int n = 0;
+	Dwarf_Die die, field;
+	int r;
+
+	if (t->class != VALUE_STRUCT || t->size != 16 || is_passed_by_reference(v, type, 0))
+		return false;
+	for (r = dwarf_child(type, &die); r == 0 && variables_spend(v);
+	     r = dwarf_siblingof(&die, &die)) {
+		struct value_type part;
+
+		if (dwarf_tag(&die) == DW_TAG_inheritance)
+			return false;
+		if (dwarf_tag(&die) != DW_TAG_member || dwarf_hasattr(&die, DW_AT_external) ||
+		    dwarf_hasattr(&die, DW_AT_declaration))
+			continue;
+		if (!variable_type_of(&die, &field) || variable_size_of(&field) != 8)
+			return false;
+		variable_classify(v, &field, &part);
+		if (part.class == VALUE_OTHER || part.class == VALUE_STRUCT ||
+		    part.class == VALUE_ARRAY || part.class == VALUE_TEXT_ARRAY)
+			return false;
+		n++;
+	}
+	return n == 2;
+}
+
+enum { REGISTERS_UNKNOWN = 100 };
+
 /* How many integer registers a value of this type takes; 0: none. */
-static unsigned int registers_of(const struct variables *v, Dwarf_Die *type)
+static unsigned int registers_of(struct variables *v, Dwarf_Die *type)
 {
 	struct value_type t;
 
-	classify(v, type, &t);
+	variable_classify(v, type, &t);
 	switch (t.class) {
 	case VALUE_STRUCT:
-		if (is_passed_by_reference(type))
+		if (is_passed_as_address(v, type, &t))
 			return 1;
+		/* Rust splits the smaller ones by their fields, in ways that it may change. */
+		if (t.size && is_rust(type) && !is_pair(v, type, &t))
+			return REGISTERS_UNKNOWN;
 		return t.size > 16 ? 0 : (t.size + 7) / 8;
 	case VALUE_OTHER:
 		return 0;
@@ -303,68 +228,187 @@ static unsigned int registers_of(const struct variables *v, Dwarf_Die *type)
 }
 
 /* The address of a large return value comes first, hidden. */
-static unsigned int hidden_registers(const struct variables *v, Dwarf_Die *function)
+static unsigned int hidden_registers(struct variables *v, Dwarf_Die *function)
 {
 	struct value_type t;
 	Dwarf_Die type;
 
-	if (!type_of(function, &type))
+	if (!variable_type_of(function, &type))
 		return 0;
-	classify(v, &type, &t);
-	return t.class == VALUE_STRUCT && (t.size > 16 || is_passed_by_reference(&type)) ? 1 : 0;
+	variable_classify(v, &type, &t);
+	if (t.class != VALUE_STRUCT)
+		return 0;
+	if (t.size > 16 || is_passed_by_reference(v, &type, 0))
+		return 1;
+	return t.size > 8 && is_rust(&type) && !is_pair(v, &type, &t) ? REGISTERS_UNKNOWN : 0;
 }
 
-/* The location that DWARF gives for the first instruction, when it is one of the simple forms. */
-static bool location_at_entry(Dwarf_Die *parameter, uint64_t vaddr, struct variable *ret)
+static bool is_register(const Dwarf_Op *op)
+{
+	return op->atom >= DW_OP_reg0 && op->atom <= DW_OP_reg15;
+}
+
+/*
+ * What to add to an offset from the frame base for one from SP at the first instruction. A base that
+ * is SP or RBP is only so after the first instructions: what lies below the frame is not there yet,
+ * and how far SP has moved by then is not known.
+ */
+static bool frame_base_offset(Dwarf_Die *function, uint64_t vaddr, int64_t *ret)
 {
 	Dwarf_Attribute attr;
 	Dwarf_Op *ops;
 	size_t n;
 
-	if (!dwarf_attr_integrate(parameter, DW_AT_location, &attr) ||
+	if (!dwarf_attr_integrate(function, DW_AT_frame_base, &attr) ||
 	    dwarf_getlocation_addr(&attr, vaddr, &ops, &n, 1) != 1 || n != 1)
 		return false;
-	if (ops[0].atom >= DW_OP_reg0 && ops[0].atom <= DW_OP_reg15) {
+	if (ops[0].atom == DW_OP_call_frame_cfa)
+		*ret = 8;
+	else if (ops[0].atom == DW_OP_reg6) /* RBP, pushed below the return address */
+		*ret = -8;
+	else
+		return false;
+	return true;
+}
+
+/*
+ * Whether the optimizer may have removed the parameter: LLVM does so in functions that are not
+ * exported, as all of Rust mostly are not, and then those behind it move up.
+ */
+static bool is_optimized(Dwarf_Die *parameter)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (!is_rust(parameter))
+		return false;
+	/* Without optimization it is in the frame, all the time. */
+	return !dwarf_attr_integrate(parameter, DW_AT_location, &attr) ||
+	       dwarf_getlocation(&attr, &ops, &n) != 0 || n == 0 || ops[0].atom != DW_OP_fbreg;
+}
+
+/* The location that DWARF gives for the first instruction, when it is one of the simple forms. */
+static bool location_at_entry(Dwarf_Die *function, Dwarf_Die *parameter, uint64_t vaddr,
+			      struct variable *ret)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Op *ops;
+	int64_t base;
+	size_t n;
+
+	if (!dwarf_attr_integrate(parameter, DW_AT_location, &attr) ||
+	    dwarf_getlocation_addr(&attr, vaddr, &ops, &n, 1) != 1)
+		return false;
+	if (n == 4 && is_register(&ops[0]) && ops[1].atom == DW_OP_piece && ops[1].number == 8 &&
+	    is_register(&ops[2]) && ops[3].atom == DW_OP_piece && ops[3].number == 8) {
+		ret->kind = VARIABLE_REGISTERS;
+		ret->reg = ops[0].atom - DW_OP_reg0;
+		ret->second_reg = ops[2].atom - DW_OP_reg0;
+		return true;
+	}
+	if (n != 1)
+		return false;
+	if (is_register(&ops[0])) {
 		ret->kind = VARIABLE_REGISTER;
 		ret->reg = ops[0].atom - DW_OP_reg0;
 		return true;
 	}
 	/* From the CFA on, there are the arguments that are passed in memory. */
-	if (ops[0].atom == DW_OP_fbreg && (int64_t)ops[0].number >= 0) {
+	if (ops[0].atom == DW_OP_fbreg && frame_base_offset(function, vaddr, &base) &&
+	    base + (int64_t)ops[0].number >= 8) {
 		ret->kind = VARIABLE_STACK;
 		ret->reg = REG_RSP;
-		ret->offset = 8 + (int64_t)ops[0].number;
+		ret->offset = base + (int64_t)ops[0].number;
 		return true;
 	}
 	return false;
 }
 
-static int place_parameter(struct variables *v, Dwarf_Die *parameter, uint64_t vaddr,
-			   unsigned int first_register, struct variable *ret, struct errmsg *why)
+struct parameter {
+	Dwarf_Die *function;
+	Dwarf_Die *die;
+	uint64_t vaddr;
+	unsigned int first_register; /* INTEGER_REGISTERS: none is left; more: unknown */
+};
+
+static int not_read(const struct parameter *p, struct errmsg *why)
+{
+	return errmsg_set(
+		why, -ENOTSUP,
+		"how parameter '%.60s' is passed is not known: name it by its registers, as in str(arg1) or ruststr(arg1)",
+		dwarf_diename(p->die));
+}
+
+/* A structure: in memory, or in two registers. */
+static int place_structure(struct variables *v, const struct parameter *p, Dwarf_Die *type,
+			   struct variable *ret, struct errmsg *why)
+{
+	struct variable var = *ret;
+
+	if (location_at_entry(p->function, p->die, p->vaddr, &var)) {
+		if (var.kind == VARIABLE_REGISTER)
+			return not_read(p, why);
+	} else if (is_pair(v, type, &var.type) && p->first_register + 2 <= INTEGER_REGISTERS &&
+		   !is_optimized(p->die)) {
+		var.kind = VARIABLE_REGISTERS;
+		var.reg = integer_registers[p->first_register];
+		var.second_reg = integer_registers[p->first_register + 1];
+	} else {
+		return not_read(p, why);
+	}
+	if (var.kind == VARIABLE_REGISTERS)
+		var.type.class = VALUE_SPLIT;
+	*ret = var;
+	return 0;
+}
+
+/* The register that holds the address of a structure that is passed so. */
+static bool address_at_entry(const struct parameter *p, struct variable *ret)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Op *ops;
+	size_t n;
+
+	if (!dwarf_attr_integrate(p->die, DW_AT_location, &attr) ||
+	    dwarf_getlocation_addr(&attr, p->vaddr, &ops, &n, 1) != 1 || n != 1 ||
+	    ops[0].atom < DW_OP_breg0 || ops[0].atom > DW_OP_breg15 ||
+	    ops[0].atom == DW_OP_breg0 + REG_RSP || ops[0].number != 0)
+		return false;
+	ret->reg = ops[0].atom - DW_OP_breg0;
+	return true;
+}
+
+static int place_parameter(struct variables *v, const struct parameter *p, struct variable *ret,
+			   struct errmsg *why)
 {
 	struct variable var = {.kind = VARIABLE_REGISTER};
-	const char *name = dwarf_diename(parameter);
+	const char *name = dwarf_diename(p->die);
+	bool in_memory, by_address;
 	Dwarf_Die type;
+	int r;
 
-	if (!type_of(parameter, &type))
+	if (!variable_type_of(p->die, &type))
 		return errmsg_set(why, -ENOENT, "parameter '%.60s' has no type", name);
-	classify(v, &type, &var.type);
-	if (var.type.class == VALUE_STRUCT && is_passed_by_reference(&type)) {
-		/* What is passed is its address. */
-		var.type.class = VALUE_STRUCT;
-	} else if (var.type.class == VALUE_STRUCT || var.type.class == VALUE_OTHER) {
-		if (!location_at_entry(parameter, vaddr, &var) || var.kind != VARIABLE_STACK)
-			return errmsg_set(why, -ENOTSUP,
-					  "parameter '%.60s' is passed in a way that is not read",
-					  name);
-		*ret = var;
-		return 0;
-	}
-	if (!location_at_entry(parameter, vaddr, &var)) {
-		if (first_register >= INTEGER_REGISTERS)
+	variable_classify(v, &type, &var.type);
+	if (var.type.class == VALUE_OTHER)
+		return not_read(p, why);
+	in_memory = var.type.class == VALUE_STRUCT;
+	by_address = in_memory && is_passed_as_address(v, &type, &var.type);
+	if (in_memory && !by_address) {
+		r = place_structure(v, p, &type, &var, why);
+		if (r < 0)
+			return r;
+	} else if (by_address ? !address_at_entry(p, &var)
+			      : !location_at_entry(p->function, p->die, p->vaddr, &var)) {
+		if (p->first_register > INTEGER_REGISTERS || is_optimized(p->die))
+			return not_read(p, why);
+		if (p->first_register == INTEGER_REGISTERS)
 			return errmsg_set(why, -ENOENT,
 					  "parameter '%.60s' is not in a register at entry", name);
-		var.reg = integer_registers[first_register];
+		var.reg = integer_registers[p->first_register];
+	} else if (var.kind == VARIABLE_REGISTERS) {
+		var.kind = VARIABLE_REGISTER; /* a number of 16 bytes: the lower half */
 	}
 	*ret = var;
 	return 0;
@@ -376,9 +420,11 @@ static int find_parameter(struct variables *v, Dwarf_Die *function, uint64_t vad
 {
 	unsigned int reg = hidden_registers(v, function), n = 0;
 	Dwarf_Die die, type;
+	struct parameter p = {.function = function, .die = &die, .vaddr = vaddr};
 	int r = dwarf_child(function, &die);
 
-	for (; r == 0 && n < PARAMETERS_MAX && spend(v); r = dwarf_siblingof(&die, &die)) {
+	for (; r == 0 && n < PARAMETERS_MAX && variables_spend(v);
+	     r = dwarf_siblingof(&die, &die)) {
 		const char *its;
 		unsigned int takes;
 
@@ -386,11 +432,12 @@ static int find_parameter(struct variables *v, Dwarf_Die *function, uint64_t vad
 			continue;
 		n++;
 		its = dwarf_diename(&die);
+		p.first_register = reg;
 		if (its && strcmp(its, name) == 0)
-			return place_parameter(v, &die, vaddr, reg, ret, why);
-		takes = type_of(&die, &type) ? registers_of(v, &type) : 1;
+			return place_parameter(v, &p, ret, why);
+		takes = variable_type_of(&die, &type) ? registers_of(v, &type) : 1;
 		/* What does not fit into the rest goes into memory as a whole. */
-		if (reg + takes <= INTEGER_REGISTERS)
+		if (takes == REGISTERS_UNKNOWN || reg + takes <= INTEGER_REGISTERS)
 			reg += takes;
 	}
 	return 1;
@@ -419,21 +466,21 @@ static bool find_global(struct variables *v, Dwarf_Die *parent, const char *name
 	Dwarf_Die die, type;
 	int r = dwarf_child(parent, &die);
 
-	for (; r == 0 && spend(v); r = dwarf_siblingof(&die, &die)) {
+	for (; r == 0 && variables_spend(v); r = dwarf_siblingof(&die, &die)) {
 		int tag = dwarf_tag(&die);
 		const char *its;
 
-		if (tag == DW_TAG_namespace && depth < DEPTH_MAX &&
+		if (tag == DW_TAG_namespace && depth < VARIABLES_DEPTH_MAX &&
 		    find_global(v, &die, name, depth + 1, ret))
 			return true;
 		if (tag != DW_TAG_variable)
 			continue;
 		its = dwarf_diename(&die);
-		if (!its || strcmp(its, name) != 0 || !type_of(&die, &type) ||
+		if (!its || strcmp(its, name) != 0 || !variable_type_of(&die, &type) ||
 		    !global_address(v, &die, name, &ret->vaddr))
 			continue;
 		ret->kind = VARIABLE_GLOBAL;
-		classify(v, &type, &ret->type);
+		variable_classify(v, &type, &ret->type);
 		return true;
 	}
 	return false;
@@ -448,14 +495,14 @@ int variables_find(struct variables *v, uint64_t vaddr, const char *name, struct
 	uint8_t type;
 	int r = 1;
 
-	v->budget = WALK_MAX;
+	v->budget = VARIABLES_WALK_MAX;
 	if (!find_unit(v, vaddr, &unit))
 		return errmsg_set(why, -ENOENT, "the DWARF does not know this function");
 	if (find_function(v, &unit, vaddr, 0, &function))
 		r = find_parameter(v, &function, vaddr, name, &var, why);
 	if (r == 1 && find_global(v, &unit, name, 0, &var))
 		r = 0;
-	while (r == 1 && spend(v) &&
+	while (r == 1 && variables_spend(v) &&
 	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0)
 		if (type == DW_UT_compile && find_global(v, &unit, name, 0, &var))
 			r = 0;
@@ -464,109 +511,4 @@ int variables_find(struct variables *v, uint64_t vaddr, const char *name, struct
 	if (r == 0)
 		*ret = var;
 	return r;
-}
-
-static bool member_offset(Dwarf_Die *member, int64_t *ret)
-{
-	Dwarf_Attribute attr;
-	Dwarf_Word v;
-
-	if (!dwarf_attr(member, DW_AT_data_member_location, &attr)) {
-		*ret = 0; /* of a union */
-		return !dwarf_hasattr(member, DW_AT_data_bit_offset) &&
-		       !dwarf_hasattr(member, DW_AT_bit_size);
-	}
-	if (dwarf_hasattr(member, DW_AT_bit_size) || dwarf_formudata(&attr, &v) != 0)
-		return false;
-	*ret = (int64_t)v;
-	return true;
-}
-
-static bool find_member(struct variables *v, Dwarf_Die *parent, const char *name,
-			unsigned int depth, int64_t *ret_offset, Dwarf_Die *ret_type)
-{
-	Dwarf_Die die, type;
-	int r = dwarf_child(parent, &die);
-
-	for (; r == 0 && spend(v); r = dwarf_siblingof(&die, &die)) {
-		int tag = dwarf_tag(&die);
-		const char *its = dwarf_diename(&die);
-		int64_t offset;
-
-		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) || !type_of(&die, &type) ||
-		    !member_offset(&die, &offset))
-			continue;
-		if (tag == DW_TAG_member && its && strcmp(its, name) == 0) {
-			*ret_offset = offset;
-			*ret_type = type;
-			return true;
-		}
-		/* Members of anonymous structures and of base classes. */
-		if ((!its || tag == DW_TAG_inheritance) && depth < DEPTH_MAX &&
-		    find_member(v, &type, name, depth + 1, ret_offset, ret_type)) {
-			*ret_offset += offset;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* The definition of a structure that is only declared in its unit. */
-static bool find_definition(struct variables *v, Dwarf_Die *declared, Dwarf_Die *ret)
-{
-	const char *name = dwarf_diename(declared);
-	Dwarf_CU *cu = NULL;
-	Dwarf_Die unit;
-	uint8_t type;
-
-	while (name && spend(v) &&
-	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0) {
-		int r = dwarf_child(&unit, ret);
-
-		for (; r == 0 && spend(v); r = dwarf_siblingof(ret, ret)) {
-			const char *its;
-
-			if (dwarf_tag(ret) != dwarf_tag(declared) ||
-			    dwarf_hasattr(ret, DW_AT_declaration))
-				continue;
-			its = dwarf_diename(ret);
-			if (its && strcmp(its, name) == 0)
-				return true;
-		}
-	}
-	return false;
-}
-
-int variables_member(struct variables *v, struct value_type type, const char *name,
-		     int64_t *ret_offset, struct value_type *ret, struct errmsg *why)
-{
-	Dwarf_Die declared, die, member;
-
-	v->budget = WALK_MAX;
-	if ((type.class != VALUE_STRUCT && type.class != VALUE_POINTER) ||
-	    !die_of(v, type.id, &die))
-		return errmsg_set(why, -ENOENT, "this is not a structure");
-	declared = die;
-	if (dwarf_hasattr(&declared, DW_AT_declaration) && !find_definition(v, &declared, &die))
-		return errmsg_set(why, -ENOENT,
-				  "the fields of this structure are not in the DWARF");
-	if (!find_member(v, &die, name, 0, ret_offset, &member))
-		return errmsg_set(why, -ENOENT, "'%.60s' has no field '%.60s' that can be read",
-				  dwarf_diename(&die) ? dwarf_diename(&die) : "structure", name);
-	classify(v, &member, ret);
-	return 0;
-}
-
-int variables_element(struct variables *v, struct value_type type, struct value_type *ret)
-{
-	Dwarf_Die die;
-
-	if (type.class == VALUE_TEXT || type.class == VALUE_TEXT_ARRAY) {
-		*ret = (struct value_type){.class = VALUE_UNSIGNED, .size = 1};
-		return 0;
-	}
-	if ((type.class != VALUE_POINTER && type.class != VALUE_ARRAY) || !die_of(v, type.id, &die))
-		return -ENOENT;
-	classify(v, &die, ret);
-	return 0;
 }

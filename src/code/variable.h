@@ -22,6 +22,7 @@ enum value_class {
 	VALUE_TEXT,       /* pointer to characters */
 	VALUE_TEXT_ARRAY, /* characters in place, size bytes */
 	VALUE_STRUCT,     /* in place; classes and unions, too */
+	VALUE_SPLIT,      /* a structure in two registers */
 	VALUE_ARRAY,      /* in place */
 	VALUE_OTHER,      /* what no expression can use: floating point, vectors */
 };
@@ -31,15 +32,19 @@ struct value_type {
 	uint32_t
 		size; /* bytes of the value, or of the element that a POINTER or an ARRAY leads to */
 	uint64_t id;  /* of the structure, or of the element's type; 0: none */
+	bool is_text;        /* STRUCT, SPLIT: a string of C++ or Rust, with these fields */
+	uint16_t text_off;   /* of the text's address */
+	uint16_t length_off; /* of its length, 8 bytes */
 };
 
-enum variable_kind { VARIABLE_REGISTER, VARIABLE_STACK, VARIABLE_GLOBAL };
+enum variable_kind { VARIABLE_REGISTER, VARIABLE_REGISTERS, VARIABLE_STACK, VARIABLE_GLOBAL };
 
 struct variable {
 	enum variable_kind kind;
-	unsigned int reg; /* DWARF number of x86-64 */
-	int64_t offset;   /* STACK: from SP at the function's first instruction */
-	uint64_t vaddr;   /* GLOBAL: ELF virtual address */
+	unsigned int reg;        /* DWARF number of x86-64 */
+	unsigned int second_reg; /* REGISTERS: of the bytes from the eighth on */
+	int64_t offset;          /* STACK: from SP at the function's first instruction */
+	uint64_t vaddr;          /* GLOBAL: ELF virtual address */
 	struct value_type type;
 };
 

@@ -20,12 +20,14 @@ struct compiler {
 	struct errmsg *e;
 	unsigned int temps; /* in use */
 	unsigned int depth;
+	enum wire_reg split[2]; /* of the last value of class SPLIT */
 };
 
 static const enum wire_reg argument_regs[] = {WIRE_REG_RDI, WIRE_REG_RSI, WIRE_REG_RDX,
 					      WIRE_REG_RCX, WIRE_REG_R8,  WIRE_REG_R9};
 
 static int compile_value(struct compiler *c, uint16_t idx, struct value_type *ret);
+static int compile_any(struct compiler *c, uint16_t idx, struct value_type *ret);
 
 static int fail_at(const struct compiler *c, uint32_t at, const char *why)
 {
@@ -94,6 +96,10 @@ static int emit_place(struct compiler *c, const struct place *place)
 	switch (place->kind) {
 	case PLACE_REGISTER:
 		return emit_register(c, place);
+	case PLACE_REGISTERS: /* its fields are read one by one */
+		c->split[0] = place->reg;
+		c->split[1] = place->second;
+		return 0;
 	case PLACE_CONSTANT:
 		return emit(c, WIRE_OP_IMM, 0, 0, place->offset);
 	case PLACE_GLOBAL:
@@ -226,12 +232,27 @@ static unsigned int value_bytes(const struct value_type *t)
 	return t->class == VALUE_POINTER || t->class == VALUE_TEXT ? 8 : t->size;
 }
 
+/* A = the field at `offset` of the structure in two registers. */
+static int emit_split_field(struct compiler *c, const struct expr_node *node, int64_t offset,
+			    const struct value_type *type)
+{
+	struct place place = {.size = (uint8_t)value_bytes(type),
+			      .is_signed = type->class == VALUE_SIGNED};
+
+	if (in_place(type->class) || offset < 0 || offset > 8 || offset % 8 ||
+	    value_bytes(type) > 8)
+		return fail_at(c, node->at, "this field is inside a register and is not read");
+	place.reg = c->split[offset / 8];
+	return emit_register(c, &place);
+}
+
 static int compile_member(struct compiler *c, const struct expr_node *node, struct value_type *ret)
 {
 	struct value_type base = {0};
 	struct errmsg why = {""};
 	int64_t offset = 0;
-	int r = compile_value(c, node->a, &base);
+	bool split;
+	int r = compile_any(c, node->a, &base);
 
 	if (r < 0)
 		return r;
@@ -245,9 +266,14 @@ static int compile_member(struct compiler *c, const struct expr_node *node, stru
 		return fail_at(c, node->at, "the value before this field is not a pointer: use .");
 	if (!c->resolver || !c->resolver->member)
 		return fail_at(c, node->at, "fields need the binary's DWARF");
+	split = base.class == VALUE_SPLIT;
+	if (split)
+		base.class = VALUE_STRUCT;
 	r = c->resolver->member(c->resolver->ctx, base, node->text, &offset, ret, &why);
 	if (r < 0)
 		return resolver_failed(c, node, r, &why);
+	if (split)
+		return emit_split_field(c, node, offset, ret);
 	r = emit_add(c, offset);
 	return r < 0 ? r : emit_load(c, value_bytes(ret), ret->class == VALUE_SIGNED, ret->class);
 }
@@ -346,8 +372,11 @@ static int compile_node(struct compiler *c, const struct expr_node *node, struct
 	}
 }
 
-/* A = the node's value. Children have smaller indexes, so this ends; depth is bounded all the same. */
-static int compile_value(struct compiler *c, uint16_t idx, struct value_type *ret)
+/*
+ * A = the node's value, if it is not of class SPLIT. Children have smaller indexes, so this ends; depth
+ * is bounded all the same.
+ */
+static int compile_any(struct compiler *c, uint16_t idx, struct value_type *ret)
 {
 	const struct expr_node *node = &c->x->nodes.at[idx];
 	int r;
@@ -357,6 +386,19 @@ static int compile_value(struct compiler *c, uint16_t idx, struct value_type *re
 		return fail_at(c, node->at, "the expression is nested too deep");
 	r = compile_node(c, node, ret);
 	c->depth--;
+	return r;
+}
+
+static int compile_value(struct compiler *c, uint16_t idx, struct value_type *ret)
+{
+	int r = compile_any(c, idx, ret);
+
+	if (r == 0 && ret->class == VALUE_SPLIT)
+		return fail_at(
+			c, c->x->nodes.at[idx].at,
+			ret->is_text
+				? "this is a text in two registers: write just its name"
+				: "this is a structure in two registers: name one of its fields");
 	return r;
 }
 
@@ -440,13 +482,32 @@ static int compile_libcxxstring(struct compiler *c, uint16_t node)
 	return r;
 }
 
+/* A string of C++ or Rust: A is its address, unless it is in two registers. */
+static int emit_string_value(struct compiler *c, const struct value_type *type)
+{
+	int r;
+
+	if (type->class != VALUE_SPLIT) {
+		r = emit(c, WIRE_OP_SAVE, 0, 0, 0);
+		return r < 0 ? r : emit_string_object(c, type->text_off, type->length_off);
+	}
+	r = emit(c, WIRE_OP_REG, c->split[type->length_off / 8 & 1], 0, 0);
+	r = r < 0 ? r : emit(c, WIRE_OP_SAVE, 1, 0, 0);
+	r = r < 0 ? r : emit(c, WIRE_OP_REG, c->split[type->text_off / 8 & 1], 0, 0);
+	return r < 0 ? r : emit(c, WIRE_OP_STRN, 1, 0, TEXT_MAX);
+}
+
 static int compile_typed(struct compiler *c, uint16_t node)
 {
-	struct value_type type;
-	int r = compile_value(c, node, &type);
+	struct value_type type, element;
+	int r = compile_any(c, node, &type);
 
 	if (r < 0)
 		return r;
+	if (type.class == VALUE_POINTER && element_type(c, type, &element) && element.is_text)
+		type = element;
+	if (type.is_text)
+		return emit_string_value(c, &type);
 	switch (type.class) {
 	case VALUE_TEXT:
 		return emit(c, WIRE_OP_STR, 0, 0, TEXT_MAX);
@@ -455,6 +516,7 @@ static int compile_typed(struct compiler *c, uint16_t node)
 	case VALUE_SIGNED:
 		return emit(c, WIRE_OP_INT, 0, 0, 0);
 	case VALUE_STRUCT:
+	case VALUE_SPLIT:
 	case VALUE_ARRAY:
 		return fail_at(c, c->x->nodes.at[node].at,
 			       "this is a structure: name one of its fields");

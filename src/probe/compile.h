@@ -16,10 +16,11 @@
 
 /* Where a value is when the probe fires. */
 enum place_kind {
-	PLACE_REGISTER, /* value = register */
-	PLACE_MEMORY,   /* value is at register + offset */
-	PLACE_CONSTANT, /* value = offset */
-	PLACE_GLOBAL,   /* value is at the module's address entry_ip + offset */
+	PLACE_REGISTER,  /* value = register */
+	PLACE_REGISTERS, /* value = a structure of 16 bytes in register and second */
+	PLACE_MEMORY,    /* value is at register + offset */
+	PLACE_CONSTANT,  /* value = offset */
+	PLACE_GLOBAL,    /* value is at the module's address entry_ip + offset */
 };
 
 struct place {
@@ -29,6 +30,7 @@ struct place {
 	uint8_t size; /* 1, 2, 4, 8: of the load, or of the register's used part */
 	bool is_signed;
 	struct value_type type;
+	enum wire_reg second; /* REGISTERS */
 };
 
 struct expression_resolver {

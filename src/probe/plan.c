@@ -82,6 +82,12 @@ static int lookup_variable(void *ctx, const char *name, struct place *ret, struc
 {
 	const struct lookup *l = ctx;
 	struct variables *v = binary_variables(l->function->binary);
+	static const enum place_kind kinds[] = {
+		[VARIABLE_REGISTER] = PLACE_REGISTER,
+		[VARIABLE_REGISTERS] = PLACE_REGISTERS,
+		[VARIABLE_STACK] = PLACE_MEMORY,
+		[VARIABLE_GLOBAL] = PLACE_GLOBAL,
+	};
 	struct variable var;
 	int r;
 
@@ -94,14 +100,13 @@ static int lookup_variable(void *ctx, const char *name, struct place *ret, struc
 		return r;
 	*ret = (struct place){.type = var.type,
 			      .reg = (enum wire_reg)var.reg,
+			      .second = (enum wire_reg)var.second_reg,
 			      .offset = var.offset,
 			      .is_signed = var.type.class == VALUE_SIGNED,
 			      .size = 8};
 	if (var.type.class == VALUE_SIGNED || var.type.class == VALUE_UNSIGNED)
 		ret->size = (uint8_t)(var.type.size < 8 ? var.type.size : 8);
-	ret->kind = var.kind == VARIABLE_REGISTER ? PLACE_REGISTER
-		    : var.kind == VARIABLE_STACK  ? PLACE_MEMORY
-						  : PLACE_GLOBAL;
+	ret->kind = kinds[var.kind];
 	if (var.kind == VARIABLE_GLOBAL)
 		ret->offset = (int64_t)(var.vaddr - l->function->vaddr);
 	return 0;

@@ -125,8 +125,9 @@ static void run(struct machine *m, const struct program *p)
 	}
 }
 
-static int compile_as(const char *text, enum expression_kind kind, enum compile_phase phase,
-		      struct program *ret, struct errmsg *e)
+static int compile_with(const struct expression_resolver *resolver, const char *text,
+			enum expression_kind kind, enum compile_phase phase, struct program *ret,
+			struct errmsg *e)
 {
 	struct expression *x = NULL;
 	struct compile_input in = {.text = text, .phase = phase};
@@ -141,9 +142,15 @@ static int compile_as(const char *text, enum expression_kind kind, enum compile_
 	in.name = kind == EXPRESSION_NAME ? x : NULL;
 	in.condition = kind == EXPRESSION_CONDITION ? x : NULL;
 	if (r == 0)
-		r = compile_program(&in, NULL, ret, e);
+		r = compile_program(&in, resolver, ret, e);
 	expression_free(x);
 	return r;
+}
+
+static int compile_as(const char *text, enum expression_kind kind, enum compile_phase phase,
+		      struct program *ret, struct errmsg *e)
+{
+	return compile_with(NULL, text, kind, phase, ret, e);
 }
 
 static uint64_t value_of(const char *text, struct machine *m)
@@ -289,6 +296,85 @@ static bool holds(const char *text, struct machine *m)
 	return !m->dropped;
 }
 
+/* slice: a text in RDI and RSI, its length first; object: the address of one, with fields at 8 and 16. */
+static int fake_variable(void *ctx, const char *name, struct place *ret, struct errmsg *why)
+{
+	bool slice = strcmp(name, "slice") == 0;
+
+	*ret = (struct place){.kind = slice ? PLACE_REGISTERS : PLACE_REGISTER,
+			      .reg = WIRE_REG_RDI,
+			      .second = WIRE_REG_RSI,
+			      .size = 8,
+			      .type = {.class = slice ? VALUE_SPLIT : VALUE_POINTER, .size = 16}};
+	if (slice) {
+		ret->type.is_text = true;
+		ret->type.text_off = 8;
+	}
+	return 0;
+}
+
+static int fake_member(void *ctx, struct value_type type, const char *name, int64_t *ret_offset,
+		       struct value_type *ret_type, struct errmsg *why)
+{
+	*ret_offset = strcmp(name, "inside") == 0 ? 4 : strcmp(name, "text") == 0 ? 8 : 0;
+	*ret_type = (struct value_type){.class = VALUE_UNSIGNED, .size = *ret_offset == 8 ? 8 : 2};
+	return 0;
+}
+
+static int fake_element(void *ctx, struct value_type type, struct value_type *ret)
+{
+	*ret = (struct value_type){
+		.class = VALUE_STRUCT, .is_text = true, .text_off = 8, .length_off = 16};
+	return 0;
+}
+
+static const struct expression_resolver fake_resolver = {
+	.variable = fake_variable, .member = fake_member, .element = fake_element};
+
+static void check_named(const char *text, const char *error, struct machine *m)
+{
+	struct program p;
+	struct errmsg e = {""};
+	int r = compile_with(&fake_resolver, text, EXPRESSION_NAME, COMPILE_ENTRY, &p, &e);
+
+	if (error) {
+		assert_int_equal(r, -EINVAL);
+		if (!strstr(e.text, error))
+			fail_msg("%s", e.text);
+		return;
+	}
+	if (r < 0)
+		fail_msg("%s", e.text);
+	m->n_captured = 0;
+	run(m, &p);
+	assert_int_equal(m->n_captured, 1);
+}
+
+static void named_texts(void **state)
+{
+	static const uint64_t object[] = {0, 0xabc000, 9};
+	struct machine m = new_machine();
+
+	m.regs[WIRE_REG_RDI] = 0x123405;
+	m.regs[WIRE_REG_RSI] = 0x7000;
+	check_named("slice", NULL, &m);
+	assert_int_equal(m.text_addr, 0x7000);
+	assert_int_equal(m.text_bytes, 0x123405);
+	check_named("uint(slice.length)", NULL, &m);
+	assert_int_equal(m.captured, 0x3405); /* two bytes of the register */
+	check_named("str(slice.text, slice.length)", NULL, &m);
+	assert_int_equal(m.text_addr, 0x7000);
+	assert_int_equal(m.text_bytes, 0x3405);
+	check_named("str(slice)", "write just its name", &m);
+	check_named("slice.inside", "inside a register", &m);
+	m.memory = (const uint8_t *)object;
+	m.memory_bytes = sizeof(object);
+	m.regs[WIRE_REG_RDI] = m.memory_base;
+	check_named("object", NULL, &m);
+	assert_int_equal(m.text_addr, 0xabc000);
+	assert_int_equal(m.text_bytes, 9);
+}
+
 static void conditions(void **state)
 {
 	struct machine m = new_machine();
@@ -401,6 +487,7 @@ int main(void)
 		cmocka_unit_test(loads),
 		cmocka_unit_test(texts),
 		cmocka_unit_test(long_string_form),
+		cmocka_unit_test(named_texts),
 		cmocka_unit_test(conditions),
 		cmocka_unit_test(text_conditions),
 		cmocka_unit_test(errors_mark_the_place),

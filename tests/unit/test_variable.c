@@ -31,6 +31,32 @@ static const char source[] =
 	"int main(int argc, char **argv) { struct request r = {0}; struct hidden h = {1}; r.h = &h;\n"
 	"  return handle(argc, 1, &r, 'x') + (int)make(&r).at[0] + many(1, 2, 3, 4, 5, 6, argv[0]); }\n";
 
+/* Strings by reference, by value, which is by address, and in two registers. */
+static const char source_cxx[] =
+	"#include <string>\n"
+	"#include <string_view>\n"
+	"static volatile long sink;\n"
+	"extern \"C\" {\n"
+	"__attribute__((noinline)) void by_reference(int k, const std::string &name)\n"
+	"{ sink = sink + k + name.size() + name[0]; }\n"
+	"__attribute__((noinline)) void by_value(std::string name, int k)\n"
+	"{ sink = sink + k + name.size() + name[0]; }\n"
+	"__attribute__((noinline)) void by_view(int k, std::string_view name)\n"
+	"{ sink = sink + k + name.size() + name[0]; }\n"
+	"}\n"
+	"int main(int argc, char **argv)\n"
+	"{ by_reference(argc, argv[0]); by_value(argv[0], argc); by_view(argc, argv[0]); }\n";
+
+/* Not optimized: all are in the frame, at offsets from SP that hold after the first instructions only. */
+static const char source_rust[] =
+	"#[no_mangle] #[inline(never)]\n"
+	"pub fn handle(n: &mut u64, path: &str, k: u32, owned: &String)\n"
+	"{ *n += (path.len() + owned.len()) as u64 + k as u64; }\n"
+	"#[no_mangle] #[inline(never)]\n"
+	"pub fn after(o: Option<u32>, path: &str) -> usize { path.len() + o.unwrap_or(0) as usize }\n"
+	"fn main() { let mut n = 0; let s = String::from(\"x\");\n"
+	"  handle(&mut n, &s, 1, &s); println!(\"{} {}\", n, after(Some(1), &s)); }\n";
+
 struct program {
 	char dir[32];
 	char path[64];
@@ -39,29 +65,42 @@ struct program {
 	struct variables *v;
 };
 
-static int compile_program(struct program *p, const char *flags)
+static int compile_file(struct program *p, const char *compiler, const char *suffix,
+			const char *text)
 {
 	char command[256], file[64];
 	struct errmsg e = {""};
 	FILE *f;
+	int r;
 
 	snprintf(p->dir, sizeof(p->dir), "/tmp/spanprof-test-XXXXXX");
 	assert_non_null(mkdtemp(p->dir));
-	snprintf(file, sizeof(file), "%s/x.c", p->dir);
+	snprintf(file, sizeof(file), "%s/x.%s", p->dir, suffix);
 	snprintf(p->path, sizeof(p->path), "%s/x", p->dir);
 	f = fopen(file, "w");
 	assert_non_null(f);
-	fputs(source, f);
+	fputs(text, f);
 	fclose(f);
-	snprintf(command, sizeof(command), "gcc -w -g %s %s -o %s", flags, file, p->path);
-	if (system(command) != 0)
-		return -1;
+	snprintf(command, sizeof(command), "%s %s -o %s", compiler, file, p->path);
+	r = system(command);
 	unlink(file);
+	if (r != 0) {
+		rmdir(p->dir);
+		return -1;
+	}
 	assert_int_equal(module_open_fd(&p->m, open(p->path, O_RDONLY | O_CLOEXEC), p->path, &e),
 			 0);
 	assert_int_equal(symtab_new(&p->st, p->m, NULL), 0);
 	assert_int_equal(variables_new(&p->v, p->m, NULL), 0);
 	return 0;
+}
+
+static int compile_program(struct program *p, const char *flags)
+{
+	char compiler[128];
+
+	snprintf(compiler, sizeof(compiler), "gcc -w -g %s", flags);
+	return compile_file(p, compiler, "c", source);
 }
 
 static void remove_program(struct program *p)
@@ -95,7 +134,7 @@ static struct variable find(const struct program *p, const char *function, const
 	return var;
 }
 
-enum { RDI = 5, RSI = 4, RDX = 1 };
+enum { RDI = 5, RSI = 4, RDX = 1, RCX = 2, R8 = 8 };
 
 static void check_parameters(const struct program *p)
 {
@@ -212,6 +251,75 @@ static void in_memory(void **state)
 	remove_program(&p);
 }
 
+static void check_cxx(const char *compiler)
+{
+	struct program p = {.m = NULL};
+	struct value_type type;
+	struct variable var;
+
+	if (compile_file(&p, compiler, "cc", source_cxx) < 0)
+		return;
+	var = find(&p, "by_reference", "name");
+	assert_int_equal(var.kind, VARIABLE_REGISTER);
+	assert_int_equal(var.reg, RSI);
+	assert_int_equal(var.type.class, VALUE_POINTER);
+	assert_int_equal(variables_element(p.v, var.type, &type), 0);
+	assert_true(type.is_text);
+	assert_int_equal(type.text_off, 0);
+	assert_int_equal(type.length_off, 8);
+	var = find(&p, "by_value", "name");
+	assert_int_equal(var.kind, VARIABLE_REGISTER);
+	assert_int_equal(var.reg, RDI);
+	assert_int_equal(var.type.class, VALUE_STRUCT);
+	assert_true(var.type.is_text);
+	assert_int_equal(find(&p, "by_value", "k").reg, RSI);
+	var = find(&p, "by_view", "name");
+	assert_int_equal(var.kind, VARIABLE_REGISTERS);
+	assert_int_equal(var.type.class, VALUE_SPLIT);
+	assert_true(var.type.is_text);
+	assert_int_equal(var.reg, RSI); /* the length */
+	assert_int_equal(var.second_reg, RDX);
+	assert_int_equal(var.type.text_off, 8);
+	assert_int_equal(var.type.length_off, 0);
+	remove_program(&p);
+}
+
+static void strings_of_cxx(void **state)
+{
+	check_cxx("g++ -std=c++17 -g -O0");
+	check_cxx("g++ -std=c++17 -g -O2");
+	check_cxx("clang++ -std=c++17 -g -O0");
+	check_cxx("clang++ -std=c++17 -g -O2");
+}
+
+static void strings_of_rust(void **state)
+{
+	struct program p = {.m = NULL};
+	struct value_type type;
+	struct errmsg e = {""};
+	struct variable var;
+
+	if (compile_file(&p, "rustc -g 2>/dev/null", "rs", source_rust) < 0)
+		skip();
+	var = find(&p, "handle", "path");
+	assert_int_equal(var.kind, VARIABLE_REGISTERS);
+	assert_true(var.type.is_text);
+	assert_int_equal(var.reg, RSI);
+	assert_int_equal(var.second_reg, RDX);
+	assert_int_equal(var.type.text_off, 0);
+	assert_int_equal(var.type.length_off, 8);
+	assert_int_equal(find(&p, "handle", "k").reg, RCX);
+	var = find(&p, "handle", "owned");
+	assert_int_equal(var.reg, R8);
+	assert_int_equal(var.type.class, VALUE_POINTER);
+	assert_int_equal(variables_element(p.v, var.type, &type), 0);
+	assert_true(type.is_text);
+	/* How an Option is passed is not known, so neither is what follows it. */
+	assert_int_equal(variables_find(p.v, address(&p, "after"), "path", &var, &e), -ENOTSUP);
+	assert_non_null(strstr(e.text, "ruststr(arg1)"));
+	remove_program(&p);
+}
+
 static void no_dwarf(void **state)
 {
 	struct program p = {.m = NULL};
@@ -233,9 +341,10 @@ static void no_dwarf(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(optimized), cmocka_unit_test(not_optimized),
-		cmocka_unit_test(dwarf_4),   cmocka_unit_test(in_memory),
-		cmocka_unit_test(no_dwarf),
+		cmocka_unit_test(optimized),       cmocka_unit_test(not_optimized),
+		cmocka_unit_test(dwarf_4),         cmocka_unit_test(in_memory),
+		cmocka_unit_test(no_dwarf),        cmocka_unit_test(strings_of_cxx),
+		cmocka_unit_test(strings_of_rust),
 	};
 
 	return cmocka_run_group_tests_name("variable", tests, NULL, NULL);

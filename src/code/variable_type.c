@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dwarf.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "code/variable.h"
+#include "code/variable_priv.h"
+
+enum { PEEL_MAX = 32 };
+
+/* An id whose type is in the dwz supplement. */
+#define ID_IN_ALT (1ULL << 63)
+
+bool variables_spend(struct variables *v)
+{
+	if (v->budget == 0)
+		return false;
+	v->budget--;
+	return true;
+}
+
+/* The type of a DIE without typedefs and qualifiers; false: void, or a lie. */
+bool variable_type_of(Dwarf_Die *die, Dwarf_Die *ret)
+{
+	Dwarf_Attribute attr;
+
+	if (!dwarf_formref_die(dwarf_attr_integrate(die, DW_AT_type, &attr), ret))
+		return false;
+	for (unsigned int i = 0; i < PEEL_MAX; i++) {
+		switch (dwarf_tag(ret)) {
+		case DW_TAG_typedef:
+		case DW_TAG_const_type:
+		case DW_TAG_volatile_type:
+		case DW_TAG_restrict_type:
+		case DW_TAG_atomic_type:
+			if (!dwarf_formref_die(dwarf_attr_integrate(ret, DW_AT_type, &attr), ret))
+				return false;
+			break;
+		default:
+			return true;
+		}
+	}
+	return false;
+}
+
+uint32_t variable_size_of(Dwarf_Die *type)
+{
+	int n = dwarf_bytesize(type);
+
+	if (n < 0 &&
+	    (dwarf_tag(type) == DW_TAG_pointer_type || dwarf_tag(type) == DW_TAG_reference_type ||
+	     dwarf_tag(type) == DW_TAG_rvalue_reference_type))
+		return 8;
+	return n < 0 ? 0 : (uint32_t)n;
+}
+
+static uint64_t encoding_of(Dwarf_Die *type)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word v;
+
+	if (dwarf_tag(type) != DW_TAG_base_type ||
+	    dwarf_formudata(dwarf_attr(type, DW_AT_encoding, &attr), &v) != 0)
+		return 0;
+	return v;
+}
+
+static bool is_character(Dwarf_Die *type)
+{
+	uint64_t e = encoding_of(type);
+
+	return (e == DW_ATE_signed_char || e == DW_ATE_unsigned_char || e == DW_ATE_UTF) &&
+	       variable_size_of(type) == 1;
+}
+
+static uint64_t id_of(const struct variables *v, Dwarf_Die *die)
+{
+	uint64_t off = dwarf_dieoffset(die);
+
+	return v->alt && dwarf_cu_getdwarf(die->cu) == v->alt ? off | ID_IN_ALT : off;
+}
+
+static bool die_of(struct variables *v, uint64_t id, Dwarf_Die *ret)
+{
+	Dwarf *d = id & ID_IN_ALT ? v->alt : v->dwarf;
+
+	return id && d && dwarf_offdie(d, id & ~ID_IN_ALT, ret);
+}
+
+/* The element of a pointer or an array. */
+static void classify_element(const struct variables *v, Dwarf_Die *type, bool in_place,
+			     struct value_type *ret)
+{
+	Dwarf_Die element;
+	Dwarf_Word total;
+
+	ret->class = in_place ? VALUE_ARRAY : VALUE_POINTER;
+	if (!variable_type_of(type, &element))
+		return;
+	if (is_character(&element)) {
+		ret->class = in_place ? VALUE_TEXT_ARRAY : VALUE_TEXT;
+		ret->size = 1;
+		if (in_place)
+			ret->size = dwarf_aggregate_size(type, &total) == 0 && total < UINT32_MAX
+					    ? (uint32_t)total
+					    : 0;
+		return;
+	}
+	ret->id = id_of(v, &element);
+	ret->size = variable_size_of(&element);
+}
+
+static bool member_offset(Dwarf_Die *member, int64_t *ret)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word v;
+
+	if (!dwarf_attr(member, DW_AT_data_member_location, &attr)) {
+		*ret = 0; /* of a union */
+		return !dwarf_hasattr(member, DW_AT_data_bit_offset) &&
+		       !dwarf_hasattr(member, DW_AT_bit_size);
+	}
+	if (dwarf_hasattr(member, DW_AT_bit_size) || dwarf_formudata(&attr, &v) != 0)
+		return false;
+	*ret = (int64_t)v;
+	return true;
+}
+
+static bool find_member(struct variables *v, Dwarf_Die *parent, const char *name,
+			unsigned int depth, int64_t *ret_offset, Dwarf_Die *ret_type)
+{
+	Dwarf_Die die, type;
+	int r = dwarf_child(parent, &die);
+
+	for (; r == 0 && variables_spend(v); r = dwarf_siblingof(&die, &die)) {
+		int tag = dwarf_tag(&die);
+		const char *its = dwarf_diename(&die);
+		int64_t offset;
+
+		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) ||
+		    !variable_type_of(&die, &type) || !member_offset(&die, &offset))
+			continue;
+		if (tag == DW_TAG_member && its && strcmp(its, name) == 0) {
+			*ret_offset = offset;
+			*ret_type = type;
+			return true;
+		}
+		/* Members of anonymous structures and of base classes. */
+		if ((!its || tag == DW_TAG_inheritance) && depth < VARIABLES_DEPTH_MAX &&
+		    find_member(v, &type, name, depth + 1, ret_offset, ret_type)) {
+			*ret_offset += offset;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The offset of a field by its path of names; false: there is none. */
+static bool field_offset(struct variables *v, Dwarf_Die type, const char *const *path,
+			 uint16_t *ret)
+{
+	int64_t sum = 0, offset;
+	Dwarf_Die field;
+
+	for (; *path; path++) {
+		if (!find_member(v, &type, *path, 0, &offset, &field))
+			return false;
+		sum += offset;
+		type = field;
+	}
+	*ret = (uint16_t)sum;
+	return sum >= 0 && sum <= UINT16_MAX - 8;
+}
+
+/* Clang leaves out the fields of classes that the library has instances of. */
+static bool is_libstdcxx_string(Dwarf_Die *type, const char *name)
+{
+	Dwarf_Die *scopes = NULL;
+	const char *space;
+	bool is;
+	int n;
+
+	if (strncmp(name, "basic_string<char,", 18))
+		return false;
+	n = dwarf_getscopes_die(type, &scopes);
+	space = n > 1 ? dwarf_diename(&scopes[1]) : NULL;
+	is = space && strcmp(space, "__cxx11") == 0;
+	free(scopes);
+	return is;
+}
+
+/* The strings of Rust, and of libstdc++: where their text and its length are. */
+static void classify_text(struct variables *v, Dwarf_Die *type, struct value_type *ret)
+{
+	static const struct {
+		const char *name; /* of the type, or how it begins when it ends in < */
+		const char *text[6], *length[6];
+	} kinds[] = {
+		{"&str", {"data_ptr"}, {"length"}},
+		{"&mut str", {"data_ptr"}, {"length"}},
+		{"String", {"vec", "buf", "inner", "ptr"}, {"vec", "len"}},
+		{"String", {"vec", "buf", "ptr"}, {"vec", "len"}},
+		{"basic_string<", {"_M_dataplus"}, {"_M_string_length"}},
+		{"basic_string_view<", {"_M_str"}, {"_M_len"}},
+	};
+	const char *name = dwarf_diename(type);
+
+	if (name && dwarf_hasattr(type, DW_AT_declaration) && is_libstdcxx_string(type, name)) {
+		ret->is_text = true;
+		ret->length_off = 8;
+	}
+	for (size_t i = 0; name && i < ARRAY_SIZE(kinds) && !ret->is_text; i++) {
+		size_t n = strlen(kinds[i].name);
+		bool open = kinds[i].name[n - 1] == '<';
+
+		if (open ? strncmp(name, kinds[i].name, n) || strncmp(name + n, "char,", 5)
+			 : strcmp(name, kinds[i].name))
+			continue;
+		ret->is_text = field_offset(v, *type, kinds[i].text, &ret->text_off) &&
+			       field_offset(v, *type, kinds[i].length, &ret->length_off);
+	}
+}
+
+void variable_classify(struct variables *v, Dwarf_Die *type, struct value_type *ret)
+{
+	uint64_t e = encoding_of(type);
+
+	*ret = (struct value_type){.class = VALUE_OTHER, .size = variable_size_of(type)};
+	switch (dwarf_tag(type)) {
+	case DW_TAG_base_type:
+		if (e == DW_ATE_signed || e == DW_ATE_signed_char)
+			ret->class = VALUE_SIGNED;
+		else if (e == DW_ATE_unsigned || e == DW_ATE_unsigned_char || e == DW_ATE_boolean ||
+			 e == DW_ATE_address || e == DW_ATE_UTF)
+			ret->class = VALUE_UNSIGNED;
+		break;
+	case DW_TAG_enumeration_type:
+		ret->class = VALUE_UNSIGNED;
+		break;
+	case DW_TAG_pointer_type:
+	case DW_TAG_reference_type:
+	case DW_TAG_rvalue_reference_type:
+		classify_element(v, type, false, ret);
+		break;
+	case DW_TAG_array_type:
+		classify_element(v, type, true, ret);
+		break;
+	case DW_TAG_structure_type:
+	case DW_TAG_class_type:
+	case DW_TAG_union_type:
+		ret->class = VALUE_STRUCT;
+		ret->id = id_of(v, type);
+		classify_text(v, type, ret);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The definition of a structure that is only declared in its unit. */
+static bool find_definition(struct variables *v, Dwarf_Die *declared, Dwarf_Die *ret)
+{
+	const char *name = dwarf_diename(declared);
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die unit;
+	uint8_t type;
+
+	while (name && variables_spend(v) &&
+	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0) {
+		int r = dwarf_child(&unit, ret);
+
+		for (; r == 0 && variables_spend(v); r = dwarf_siblingof(ret, ret)) {
+			const char *its;
+
+			if (dwarf_tag(ret) != dwarf_tag(declared) ||
+			    dwarf_hasattr(ret, DW_AT_declaration))
+				continue;
+			its = dwarf_diename(ret);
+			if (its && strcmp(its, name) == 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+int variables_member(struct variables *v, struct value_type type, const char *name,
+		     int64_t *ret_offset, struct value_type *ret, struct errmsg *why)
+{
+	Dwarf_Die declared, die, member;
+
+	v->budget = VARIABLES_WALK_MAX;
+	if ((type.class != VALUE_STRUCT && type.class != VALUE_POINTER) ||
+	    !die_of(v, type.id, &die))
+		return errmsg_set(why, -ENOENT, "this is not a structure");
+	declared = die;
+	if (dwarf_hasattr(&declared, DW_AT_declaration) && !find_definition(v, &declared, &die))
+		return errmsg_set(why, -ENOENT,
+				  "the fields of this structure are not in the DWARF");
+	if (!find_member(v, &die, name, 0, ret_offset, &member))
+		return errmsg_set(why, -ENOENT, "'%.60s' has no field '%.60s' that can be read",
+				  dwarf_diename(&die) ? dwarf_diename(&die) : "structure", name);
+	variable_classify(v, &member, ret);
+	return 0;
+}
+
+int variables_element(struct variables *v, struct value_type type, struct value_type *ret)
+{
+	Dwarf_Die die;
+
+	if (type.class == VALUE_TEXT || type.class == VALUE_TEXT_ARRAY) {
+		*ret = (struct value_type){.class = VALUE_UNSIGNED, .size = 1};
+		return 0;
+	}
+	if ((type.class != VALUE_POINTER && type.class != VALUE_ARRAY) || !die_of(v, type.id, &die))
+		return -ENOENT;
+	variable_classify(v, &die, ret);
+	return 0;
+}

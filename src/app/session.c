@@ -293,6 +293,19 @@ static int watch_path(struct session *s, const char *path)
 	return watch_exe(s, fd, path);
 }
 
+/* A preset for another program is the likely reason why its functions are not there. */
+static void tell_strangers(const struct session *s)
+{
+	char path[PROCESS_PATH_MAX];
+
+	for (size_t i = 0; s->preset->exes.n && i < s->o->pids.n; i++) {
+		process_exe_path(s->o->pids.at[i], path, sizeof(path));
+		if (path[0] && !preset_is_for(s->preset, path))
+			log_info("preset '%s' is for %s; process %d runs %s", s->preset->name,
+				 s->preset->exes.at[0], s->o->pids.at[i], path);
+	}
+}
+
 static int add_processes(struct session *s)
 {
 	int r = 0;
@@ -303,6 +316,8 @@ static int add_processes(struct session *s)
 		r = watch_path(s, s->o->exes.at[i]);
 	for (size_t i = 0; i < s->o->pids.n && !r; i++)
 		r = add_pid(s, s->o->pids.at[i]);
+	if (r && s->preset)
+		tell_strangers(s);
 	return r;
 }
 

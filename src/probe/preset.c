@@ -344,10 +344,14 @@ static int load_folder(struct presets *p, const char *dir, struct errmsg *e)
 	return r;
 }
 
-/* "presets" some folders above the program: it (or a test) runs from its build folder. */
+/*
+ * "presets" some folders above the program: it (or a test) runs from its build folder; or where they
+ * are installed with it, if that was moved as a whole.
+ */
 static int load_beside(struct presets *p, struct errmsg *e)
 {
-	static const char *const ups[] = {"/../../presets", "/../../../presets"};
+	static const char *const ups[] = {"/../../presets", "/../../../presets",
+					  "/../share/spanprof/presets"};
 	char path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
 	int r = -ENOENT;
@@ -377,9 +381,10 @@ int presets_open(struct presets **ret, const char *user_file, struct errmsg *e)
 	if (r == -ENOENT || r == -ENOTDIR)
 		r = load_folder(p, SPANPROF_PRESET_DIR, e);
 	if (r == -ENOENT && !user_file)
-		return errmsg_set(e, r,
-				  "no presets: '%s' is not there; is spanprof installed whole?",
-				  SPANPROF_PRESET_DIR);
+		return errmsg_set(
+			e, r,
+			"no presets: '%s' is not there; install spanprof whole ('meson install -C BUILD'), run it from its build folder, or give a file with --preset-file",
+			SPANPROF_PRESET_DIR);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	r = user_file ? load_file(p, user_file, e) : 0;

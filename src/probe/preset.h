@@ -10,8 +10,8 @@
  *   note     = ...
  *
  * Lines that start with white space continue the value before them; '#' starts a comment line.
- * Files are looked for in the folder of installed data, then beside the program (when it runs from
- * its build folder), then the user's own file, whose presets win over others of the same name.
+ * Files are looked for beside the program (when it runs from its build folder), or else in the folder
+ * of installed data, then the user's own file, whose presets win over others of the same name.
  */
 #ifndef SPANPROF_PROBE_PRESET_H
 #define SPANPROF_PROBE_PRESET_H

@@ -291,6 +291,29 @@ static void list_near(struct binary *b, const char *name, char *text, size_t max
 					 near[i]);
 }
 
+static bool note_source(void *ctx, const struct symtab_symbol *sym)
+{
+	unsigned int *sources = ctx;
+
+	*sources |= 1U << sym->source;
+	return true;
+}
+
+/* Why nothing is near: what names the file has. */
+static const char *which_names(const struct resolve_input *in, struct module *m)
+{
+	unsigned int sources = 0;
+	struct binary *b;
+
+	if (binaries_get(in->binaries, m, &b) == 0 && binary_symtab(b))
+		symtab_each(binary_symtab(b), note_source, &sources);
+	if (!sources)
+		return "; it has no symbols: give FILE:0xOFFSET or install its debug symbols";
+	if (sources == 1U << SYMTAB_DYNAMIC)
+		return "; it has the symbols of exported functions only: install its debug symbols for the others, or give FILE:0xOFFSET";
+	return "; no name is near ('spanprof probes' finds functions by a part of their names)";
+}
+
 /* The message when no module has the symbol: elsewhere in the process, or nearest names. */
 static int not_found(const struct resolve_input *in, const struct endpoint_target *t,
 		     const struct resolve_module *mods, size_t n, struct errmsg *e)
@@ -324,12 +347,10 @@ static int not_found(const struct resolve_input *in, const struct endpoint_targe
 	for (size_t i = 0; i < n && i < 2; i++)
 		if (binaries_get(in->binaries, mods[i].module, &b) == 0)
 			list_near(b, t->symbol, near, sizeof(near));
-	return errmsg_set(
-		e, -ENOENT, "endpoint '%s': no such function in %s%s (process %d)%s%s", t->symbol,
-		module_path(mods[0].module), n > 1 ? " and its libraries" : "", in->pid,
-		near[0] ? "; nearest names: "
-			: "; it has no symbols: give FILE:0xOFFSET or install its debug symbols",
-		near);
+	return errmsg_set(e, -ENOENT, "endpoint '%s': no such function in %s%s (process %d)%s%s",
+			  t->symbol, module_path(mods[0].module), n > 1 ? " and its libraries" : "",
+			  in->pid, near[0] ? "; nearest names: " : which_names(in, mods[0].module),
+			  near);
 }
 
 static int resolve_symbol(const struct resolve_input *in, const struct endpoint_target *t,

@@ -13,7 +13,7 @@
 #include "base/vec.h"
 #include "proc/process.h"
 
-static bool is_wanted(const struct preset *p, const char *path)
+bool preset_is_for(const struct preset *p, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 
@@ -80,7 +80,7 @@ static void note_hidden(struct hidden *h, const struct preset *p, const struct p
 	    (errno != EACCES && errno != EPERM))
 		return;
 	h->n++;
-	if (!h->alike && is_wanted(p, one->comm))
+	if (!h->alike && preset_is_for(p, one->comm))
 		h->alike = one->pid;
 }
 
@@ -124,7 +124,7 @@ int servers_find(const struct preset *p, struct servers *ret, struct errmsg *e)
 			continue;
 		note_hidden(&hidden, p, &all.at[i]);
 		process_exe_path(all.at[i].pid, path, sizeof(path));
-		if (is_wanted(p, path))
+		if (preset_is_for(p, path))
 			r = add_server(ret, all.at[i].pid, path);
 	}
 	if (r < 0)

@@ -8,6 +8,7 @@
 #ifndef SPANPROF_PROBE_SERVERS_H
 #define SPANPROF_PROBE_SERVERS_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "base/errmsg.h"
@@ -31,6 +32,8 @@ struct servers {
  * processes may not be looked at; the message says what to do; -ENOMEM, -EMFILE. ret is to be freed by servers_deinit in any case.
  */
 int servers_find(const struct preset *p, struct servers *ret, struct errmsg *e);
+/* By the base name of an executable's path. */
+bool preset_is_for(const struct preset *p, const char *path);
 void servers_deinit(struct servers *s);
 
 #endif

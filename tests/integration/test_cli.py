@@ -7,8 +7,8 @@ import shutil
 import struct
 import subprocess
 
-from harness import (SPANPROF, Skip, Spanprof, Target, bpf_programs, cases, check, folder, main, need_bpf, need_program,
-                     spanprof, test, wait_until, TARGETS)
+from harness import (BUILD, SPANPROF, TARGETS, Skip, Spanprof, Target, bpf_programs, cases, check, folder, main, need_bpf,
+                     need_program, spanprof, test, wait_until)
 
 
 def one_line(status, stderr, want, *words):
@@ -181,6 +181,10 @@ def unprivileged(*args):
         return done.returncode, done.stdout, done.stderr
 
 
+def copied(path):
+    return shutil.copy(TARGETS / "phases-gcc-O2", path)
+
+
 def mine(path, exe):
     path.chmod(0o755)
     (path / "mine").write_text(f"[mine]\nsummary = x\nexe = {exe}\nendpoint = request\n")
@@ -190,8 +194,9 @@ def mine(path, exe):
 @test
 def a_server_that_may_not_be_looked_at():
     """It is not called absent."""
-    with sleeper() as target, folder() as path:
-        status, _, stderr = unprivileged("run", *mine(path, "phases-gcc-O2"))
+    name = f"hidden-{os.getpid()}"
+    with folder() as path, Target(copied(path / name), "-w", "a=sleep:1") as target:
+        status, _, stderr = unprivileged("run", *mine(path, name))
         one_line(status, stderr, 1, f"process {target.pid} ", "may not be looked at", "run as root", "setcap")
         status, _, stderr = unprivileged("run", *mine(path, "no-such-server"))
         one_line(status, stderr, 1, "no-such-server", "may not", "run as root")
@@ -314,6 +319,34 @@ def capture_of_another_user():
         path.chmod(0o755)
         status, _, stderr = unprivileged("report", file)
         one_line(status, stderr, 1, "root.cap", "chown")
+
+
+@test
+def preset_of_another_program():
+    need_bpf()
+    with sleeper() as target:
+        status, _, stderr = run(target.pid, "--preset", "redis")
+        one_line(status, stderr, 1, "no such function", f"preset 'redis' is for redis-server; process {target.pid} runs")
+
+
+@test
+def installed_tree():
+    """Moved as a whole, it has its presets; the unit names the program, and the example rules are right."""
+    need_program("meson")
+    with folder() as path:
+        done = subprocess.run(["meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", path], capture_output=True,
+                              text=True, check=False)
+        check(done.returncode == 0, done.stdout + done.stderr)
+        program, = path.rglob("bin/spanprof")
+        unit, = path.rglob("lib/systemd/system/spanprof-agent.service")
+        check(f"ExecStart=/{program.relative_to(path)} agent -c /etc/spanprof/agent.yaml\n" in unit.read_text(),
+              unit.read_text())
+        check("@bindir@" not in unit.read_text() and "@system-service" in unit.read_text(), unit.read_text())
+        presets = subprocess.run([program, "presets"], capture_output=True, text=True, check=False)
+        check(presets.returncode == 0 and "postgres" in presets.stdout, presets.stderr)
+        rules, = path.rglob("share/doc/spanprof/examples/agent.yaml")
+        agent = subprocess.run([program, "agent", "--check", "-c", rules], capture_output=True, text=True, check=False)
+        check("error" not in agent.stderr, agent.stderr)
 
 
 @test

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import (TARGETS, Lines, Skip, Spanprof, Target, check, folder, load, main, need_bpf, profiling, spanprof,
+from harness import (TARGETS, Lines, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, profiling, spanprof,
                      stop, test)
 
 GO = """package main
@@ -41,6 +41,7 @@ def offset_of(function):
 def refusals():
     with Target("scenes", "returns") as target:
         refused(target, "requst", "no such function", "nearest names", "request")
+        refused(target, "zzzzqqqqxxxx", "no such function", "no name is near")
         refused(target, "scenes:malloc", "not in 'scenes'", "libc.so")
         refused(target, "nosuch.so:f", "no file 'nosuch.so'")
         refused(target, "libc:memcpy", "indirect function")
@@ -52,6 +53,24 @@ def refusals():
         refused(target, f"scenes:{hex(offset_of('request') + 1)}", "bytes inside a function",
                 hex(offset_of("request")))
         refused(target, "scene_*", "functions", "match")
+
+
+@cases(["none", "exported only"])
+def why_no_name_is_near(names):
+    with folder() as path:
+        (path / "main.c").write_text("#include <unistd.h>\nint exported_one(void) { return puts(\"ready\"), 1; }\n"
+                                     "int main(void) { setvbuf(stdout, 0, _IONBF, 0); exported_one(); return pause(); }\n")
+        options = ["-rdynamic"] if names == "exported only" else []
+        built = subprocess.run(["cc", "-O1", "-include", "stdio.h", "-s", *options, "-o", path / "program", path / "main.c"],
+                               check=False)
+        if built.returncode:
+            raise Skip("no C compiler")
+        with subprocess.Popen([path / "program"], stdout=subprocess.PIPE) as process:
+            try:
+                Lines(process.stdout).wait_for("^ready$")
+                refused(process, "program:zzzzqqqqxxxx", "it has no symbols" if names == "none" else "exported functions only")
+            finally:
+                stop(process)
 
 
 @test

@@ -10,7 +10,6 @@ import contextlib
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import time
@@ -18,7 +17,9 @@ import time
 from harness import Skip, check, folder, main, need_bpf, need_program, stop, test, wait_until, SPANPROF
 
 SYSTEMD = "/lib/systemd/systemd"
-UNIT = pathlib.Path(__file__).resolve().parent.parent.parent / "dist/spanprof-agent.service"
+UNIT = pathlib.Path(__file__).resolve().parent.parent.parent / "dist/spanprof-agent.service.in"
+TEXT = UNIT.read_text().replace("@bindir@", "/usr/bin")
+NAME = UNIT.stem
 RULES = """
 agent: {socket: /run/spanprof/agent.sock, store: /var/lib/spanprof/agent.db}
 limits: {cpu: 1%, memory: 64M}
@@ -75,7 +76,7 @@ class Booted:
         for name in STUBS:
             (directory / "units" / name).write_text("[Unit]\nDefaultDependencies=no\n")
         (directory / "units/test.target").write_text(TEST_TARGET)
-        (directory / "units/spanprof-agent.service").write_text(UNIT.read_text() + DROP_IN)
+        (directory / "units/spanprof-agent.service").write_text(TEXT + DROP_IN)
         (directory / "agent.yaml").write_text(RULES)
         self.console = open(directory / "console", "wb")
         self.process = subprocess.Popen(
@@ -141,12 +142,10 @@ def need_systemd():
 def unit_is_understood():
     need_program("systemd-analyze")
     with folder() as d:
-        shutil.copy(UNIT, d)
-        text = (d / UNIT.name).read_text().replace("/usr/bin/spanprof", "/bin/true")
-        (d / UNIT.name).write_text(text)
-        run = subprocess.run(["systemd-analyze", "verify", "--man=no", str(d / UNIT.name)], capture_output=True,
+        (d / NAME).write_text(TEXT.replace("/usr/bin/spanprof", "/bin/true"))
+        run = subprocess.run(["systemd-analyze", "verify", "--man=no", str(d / NAME)], capture_output=True,
                              text=True, check=False)
-        ours = [t for t in (run.stdout + run.stderr).splitlines() if UNIT.name in t]
+        ours = [t for t in (run.stdout + run.stderr).splitlines() if NAME in t]
         check(run.returncode == 0 and not ours, f"{run}")
 
 

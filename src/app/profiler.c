@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/vec.h"
+#include "pipe/limits.h"
 
 #define RING_BYTES (2UL << 20) /* resident twice over while something is attached */
 
@@ -200,6 +201,7 @@ static void deactivate(struct profiler *p, size_t idx, uint64_t now_ns)
 		close_gate(p, a, 0, now_ns);
 	a = &p->active.at[idx];
 	detach_pids(p, a);
+	limits_remove(engine_limits(p->engine), a->instance_id);
 	vec_free(&a->pids);
 	vec_free(&a->gates);
 	*a = p->active.at[--p->active.n];
@@ -423,6 +425,17 @@ static void set_gate(struct profiler *p, struct active *a, uint32_t target,
 	g->gate = gate;
 }
 
+/* Endpoints of other services are nothing to the processes of this one. */
+static uint64_t endpoints_of(const struct profiler *p, const struct rules_service *rule)
+{
+	uint64_t endpoints = 0;
+
+	for (size_t i = 0; i < p->targets.n; i++)
+		if (p->targets.at[i].rule == rule && p->targets.at[i].slot != SLOT_NONE)
+			endpoints |= 1ULL << p->targets.at[i].slot;
+	return endpoints;
+}
+
 static bool has_pid(const struct active *a, pid_t pid)
 {
 	for (size_t i = 0; i < a->pids.n; i++)
@@ -489,6 +502,8 @@ static void activate(struct profiler *p, const struct instance *i)
 	if (!any)
 		return;
 	a->wanted = true;
+	if (limits_set(engine_limits(p->engine), i->id, endpoints_of(p, rule)))
+		return; /* tried again at the next change */
 	attach_pids(p, a);
 }
 

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/vec.h"
 #include "pipe/kern.h"
+#include "pipe/limits.h"
 #include "probe/rules.h"
 #include "proc/process.h"
 
@@ -49,6 +50,7 @@ struct engine {
 	struct hash by_pid; /* pid -> index into members */
 	VEC(struct watch) watches;
 	VEC(struct gate) gates;
+	struct limits limits;
 	uint32_t next_as_id;
 	uint64_t period_ns; /* of the ticks; 0: none */
 	uint64_t next_walk_ns;
@@ -130,6 +132,7 @@ struct engine *engine_free(struct engine *e)
 	vec_free(&e->members);
 	vec_free(&e->watches);
 	vec_free(&e->gates);
+	limits_deinit(&e->limits);
 	hash_deinit(&e->by_pid);
 	free(e);
 	return NULL;
@@ -138,6 +141,11 @@ struct engine *engine_free(struct engine *e)
 const struct probes_options *engine_measured(const struct engine *e)
 {
 	return &e->options.probes;
+}
+
+struct limits *engine_limits(struct engine *e)
+{
+	return &e->limits;
 }
 
 struct pipeline *engine_pipeline(struct engine *e)
@@ -227,6 +235,20 @@ static int open_space(struct engine *e, pid_t pid, uint32_t as_id, struct errmsg
 			  r == -ESRCH ? "it has exited" : strerror(-r));
 }
 
+static int probe_member(struct engine *e, const struct member *m, struct space *space,
+			struct errmsg *msg)
+{
+	const struct probes_process process = {
+		.pid = m->process.pid,
+		.as_id = m->as_id,
+		.space = space,
+		.forks = e->watches.n > 0 || process_forks(&m->process),
+		.endpoints = limits_get(&e->limits, m->instance_id),
+	};
+
+	return probes_add_process(e->probes, &process, msg);
+}
+
 /* From now on its calls are looked at; again when more of its endpoints are probed. */
 static int enrol(struct engine *e, const struct member *m, struct errmsg *msg)
 {
@@ -248,13 +270,11 @@ static int enrol(struct engine *e, const struct member *m, struct errmsg *msg)
 static int attach_member(struct engine *e, const struct member *m, struct errmsg *msg)
 {
 	pid_t pid = m->process.pid;
-	bool forks = e->watches.n > 0 || process_forks(&m->process);
 	int r = open_space(e, pid, m->as_id, msg);
 
 	if (r)
 		return r;
-	r = probes_add_process(e->probes, pid, m->as_id, pipeline_space(e->pipeline, pid, m->as_id),
-			       forks, msg);
+	r = probe_member(e, m, pipeline_space(e->pipeline, pid, m->as_id), msg);
 	return r ? r : enrol(e, m, msg);
 }
 
@@ -271,8 +291,7 @@ static int retry_member(struct engine *e, const struct member *m, struct errmsg 
 	generation = space_generation(space);
 	if (space_refresh(space) || space_generation(space) == generation)
 		return 0;
-	r = probes_add_process(e->probes, m->process.pid, m->as_id, space,
-			       e->watches.n > 0 || process_forks(&m->process), msg);
+	r = probe_member(e, m, space, msg);
 	if (r || kern_member_get(e->kern, m->process.pid, &now) || now.as_id != m->as_id ||
 	    now.own_eps == probes_own_endpoints(e->probes, m->process.pid))
 		return r;

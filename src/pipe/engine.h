@@ -20,6 +20,7 @@
 #include "probe/probes.h"
 
 struct engine;
+struct limits;
 
 enum engine_event_kind {
 	ENGINE_EVENT_FORK, /* pid: the child, which is a member already; parent: its parent */
@@ -91,6 +92,8 @@ void engine_remove_process(struct engine *e, pid_t pid);
 int engine_watch_exe(struct engine *e, int fd, const char *path, uint32_t instance_id,
 		     size_t *ret_n, struct errmsg *msg);
 size_t engine_n_processes(const struct engine *e);
+/* Which endpoints are looked for in the processes of an instance that are added from now on. */
+struct limits *engine_limits(struct engine *e);
 
 /* Opens or changes a gate; ticks run at the smallest period of all open gates. */
 int engine_set_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id,

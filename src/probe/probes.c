@@ -347,34 +347,53 @@ static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_in
 	return 0;
 }
 
+static bool is_among(uint64_t endpoints, size_t ep_id)
+{
+	return endpoints & 1ULL << (ep_id % WIRE_EP_MAX);
+}
+
+static size_t count_among(const struct probes *p, uint64_t endpoints)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->slots.n; i++)
+		n += is_among(endpoints, i);
+	return n;
+}
+
 /* Only uretprobes need to know what could be killed: looking costs some ms. */
-static unsigned int runtimes_of(const struct probes *p, const struct resolve_input *in)
+static unsigned int runtimes_of(const struct probes *p, const struct resolve_input *in,
+				uint64_t endpoints)
 {
 	bool wanted = p->options.leave == LEAVE_URETPROBE;
 
 	for (size_t i = 0; i < p->slots.n; i++)
-		wanted |= endpoint_leave(p->slots.at[i].ep) == LEAVE_URETPROBE;
+		wanted |= is_among(endpoints, i) &&
+			  endpoint_leave(p->slots.at[i].ep) == LEAVE_URETPROBE;
 	return wanted ? plan_runtimes(in) : 0;
 }
 
-/* All endpoints in one process. The first message is kept when nothing could be attached. */
-static int attach_all(struct probes *p, const struct resolve_input *in,
-		      const struct retsites_scope *scope, struct errmsg *e)
+/* These endpoints in one process. The first message is kept when nothing could be attached. */
+static int attach_these(struct probes *p, const struct resolve_input *in,
+			const struct retsites_scope *scope, uint64_t endpoints, struct errmsg *e)
 {
 	struct plan_options o = {.leave = p->options.leave,
 				 .force = p->options.force,
 				 .rules = p->options.rules,
-				 .runtimes = runtimes_of(p, in)};
+				 .runtimes = runtimes_of(p, in, endpoints)};
 	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
 	struct errmsg first = {""};
-	size_t n_attached = 0;
+	size_t n_attached = 0, n = count_among(p, endpoints);
 
 	if (!plan)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < p->slots.n; i++) {
 		struct errmsg why = {""};
-		int r = plan_endpoint(in, p->slots.at[i].ep, &o, plan, &why);
+		int r;
 
+		if (!is_among(endpoints, i))
+			continue;
+		r = plan_endpoint(in, p->slots.at[i].ep, &o, plan, &why);
 		if (r == 0)
 			r = attach_plan(p, i, in, scope, plan, &why);
 		if (r == 0) {
@@ -387,42 +406,44 @@ static int attach_all(struct probes *p, const struct resolve_input *in,
 			return errmsg_set(e, r, "%s", why.text[0] ? why.text : strerror(-r));
 		if (!first.text[0])
 			first = why;
-		if (p->slots.n > 1)
+		if (n > 1)
 			add_warning(p, why.text);
 	}
-	if (n_attached || p->slots.n == 0)
+	if (n_attached || n == 0)
 		return 0;
 	return errmsg_set(e, -ENOENT, "%s", first.text);
 }
 
-int probes_add_process(struct probes *p, pid_t pid, uint32_t as_id, struct space *space, bool forks,
-		       struct errmsg *e)
+int probes_add_process(struct probes *p, const struct probes_process *process, struct errmsg *e)
 {
-	struct resolve_input in = {.binaries = p->binaries, .space = space, .pid = pid};
-	struct retsites_scope scope = {.pid = forks ? -1 : pid, .as_id = as_id, .space = space};
-	struct process *known = find_process(p, pid);
+	struct resolve_input in = {
+		.binaries = p->binaries, .space = process->space, .pid = process->pid};
+	struct retsites_scope scope = {.as_id = process->as_id, .space = process->space};
+	struct process *known = find_process(p, process->pid);
+	bool forks = process->forks;
 	int r;
 
 	if (known) {
-		known->as_id = as_id;
+		known->as_id = process->as_id;
 		forks |= known->forks;
 		known->forks = forks;
-		scope.pid = forks ? -1 : pid;
 	} else {
-		r = vec_push(&p->processes,
-			     (struct process){.pid = pid, .as_id = as_id, .forks = forks});
+		r = vec_push(&p->processes, (struct process){.pid = process->pid,
+							     .as_id = process->as_id,
+							     .forks = forks});
 		if (r < 0)
 			return r;
 	}
-	r = space_refresh(space);
+	scope.pid = forks ? -1 : process->pid;
+	r = space_refresh(process->space);
 	if (r < 0)
-		return errmsg_set(e, r, "process %d: cannot read its memory map: %s", pid,
+		return errmsg_set(e, r, "process %d: cannot read its memory map: %s", process->pid,
 				  strerror(-r));
-	binaries_use_process(p->binaries, pid);
-	r = attach_all(p, &in, &scope, e);
+	binaries_use_process(p->binaries, process->pid);
+	r = attach_these(p, &in, &scope, process->endpoints, e);
 	if (r < 0) {
 		if (!known)
-			probes_remove_process(p, pid);
+			probes_remove_process(p, process->pid);
 		return r;
 	}
 	return retsites_adopt(p->retsites, &scope, NULL);

@@ -52,13 +52,19 @@ struct probes *probes_free(struct probes *p);
 int probes_add_endpoint(struct probes *p, struct endpoint *take_ep, uint32_t *ret_ep_id);
 const struct endpoint *probes_endpoint(const struct probes *p, uint32_t ep_id);
 
+/* A process to be probed. */
+struct probes_process {
+	pid_t pid;
+	uint32_t as_id;      /* the address space that the member entry in BPF carries */
+	struct space *space; /* borrowed during the call */
+	bool forks;          /* the instance has or may get several processes */
+	uint64_t endpoints;  /* that it is probed for, as bits */
+};
 /*
- * Resolves all endpoints in this process and attaches what is not attached yet. as_id: the address
- * space the member entry in BPF carries. forks: the instance has or may get several processes.
- * -ENOENT: no endpoint is in this process (the message has the nearest names).
+ * Resolves these endpoints in the process and attaches what is not attached yet.
+ * -ENOENT: none of them is in this process (the message has the nearest names).
  */
-int probes_add_process(struct probes *p, pid_t pid, uint32_t as_id, struct space *space, bool forks,
-		       struct errmsg *e);
+int probes_add_process(struct probes *p, const struct probes_process *process, struct errmsg *e);
 void probes_remove_process(struct probes *p, pid_t pid);
 /* Endpoints, as bits, whose entry is probed for this process alone: struct wire_member. */
 uint64_t probes_own_endpoints(const struct probes *p, pid_t pid);

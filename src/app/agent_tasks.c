@@ -151,6 +151,15 @@ static void name_of_span(const struct profile *p, const struct profile_span *s, 
 	snprintf(buf, n, "%.*s", (int)(bytes < n ? bytes : n - 1), name);
 }
 
+/* A task's count goes on after a restart. */
+static void count_in_store(struct agent *a, struct schedule_task *t, uint32_t instance_id)
+{
+	const struct schedule_run *r = schedule_active_run(t, instance_id);
+
+	if (a->store && r)
+		store_count_spans(a->store, t, r);
+}
+
 void agent_on_span(void *ctx, struct profile *profile, uint32_t span,
 		   const struct gate_endpoint *ep)
 {
@@ -175,6 +184,7 @@ void agent_on_span(void *ctx, struct profile *profile, uint32_t span,
 		for (size_t k = 0; k < a->links.n; k++)
 			if (a->links.at[k].sink)
 				a->links.at[k].sink->ops->span(a->links.at[k].sink, &out);
+		count_in_store(a, t, s->instance_id);
 		taken = true;
 		a->counts.n_spans++;
 		/* Its spans may be used up now: then its gate is closed. */

@@ -250,6 +250,19 @@ static void print_list(const json_t *result)
 	json_array_foreach(tasks, i, t) print_task_line(t);
 }
 
+static void print_run(const json_t *run)
+{
+	const char *state = control_text(run, "state"), *how = control_text(run, "how");
+	long long n = control_number(run, "n_spans");
+	char buf[512];
+
+	/* How it has finished, unless it just has. */
+	if (!how[0] || !strcmp(how, state))
+		how = state;
+	printf("  on %s: %s, %lld span%s\n", clean(buf, sizeof(buf), control_text(run, "instance")),
+	       how, n, n == 1 ? "" : "s");
+}
+
 static void print_task(const json_t *t)
 {
 	static const char *const texts[] = {"id",       "source",   "state", "service",
@@ -270,10 +283,7 @@ static void print_task(const json_t *t)
 	for (i = 0; i < ARRAY_SIZE(times); i++)
 		printf("%-13.*s %s\n", (int)strlen(times[i]) - 3, times[i],
 		       control_time(when, control_number(t, times[i])));
-	json_array_foreach(json_object_get(t, "runs"), i, run) printf(
-		"  on %s: %s %s, %lld spans\n",
-		clean(buf, sizeof(buf), control_text(run, "instance")), control_text(run, "state"),
-		control_text(run, "how"), control_number(run, "n_spans"));
+	json_array_foreach(json_object_get(t, "runs"), i, run) print_run(run);
 }
 
 static void print_log(const json_t *result)

@@ -300,6 +300,19 @@ int schedule_cancel(struct schedule *s, const char *source, const char *id, stru
 
 /* ---- instances ---- */
 
+static bool is_counted_out(const struct schedule_task *t, const struct schedule_run *r)
+{
+	return t->task.end_by_count && r->n_spans >= t->task.max_spans;
+}
+
+/* Its instances have been here: after a restart, none is waited for any longer than its run says. */
+static void count_out(struct schedule *s, struct schedule_task *t, struct schedule_run *r,
+		      struct schedule_now now)
+{
+	t->hold_mono_ns = 0;
+	schedule_stop_run(s, t, r, TASK_EVENT_FINISHED, "its count of spans is reached", now);
+}
+
 static void come_back(struct schedule *s, struct schedule_task *t, const struct known_instance *k,
 		      struct schedule_now now)
 {
@@ -312,7 +325,9 @@ static void come_back(struct schedule *s, struct schedule_task *t, const struct 
 		r->instance_id = k->id;
 		if (!r->resume)
 			continue;
-		if (schedule_remaining_ns(&t->task, r->started_ms, now))
+		if (is_counted_out(t, r))
+			count_out(s, t, r, now);
+		else if (schedule_remaining_ns(&t->task, r->started_ms, now))
 			schedule_start_run(s, t, r, now);
 		else
 			schedule_stop_run(s, t, r, TASK_EVENT_INTERRUPTED,
@@ -320,10 +335,19 @@ static void come_back(struct schedule *s, struct schedule_task *t, const struct 
 	}
 }
 
+/* An instance of this name has used up its spans, maybe before a restart of the agent or of its own. */
+static bool has_counted_out(const struct schedule_task *t, const char *instance)
+{
+	for (size_t i = 0; i < t->runs.n; i++)
+		if (is_counted_out(t, &t->runs.at[i]) && !strcmp(t->runs.at[i].instance, instance))
+			return true;
+	return false;
+}
+
 static void join_local(struct schedule_task *t, const struct known_instance *k)
 {
 	if (!t->local || t->closed || !k->accepts || !schedule_selects(&t->task, k) ||
-	    schedule_active_run(t, k->id))
+	    schedule_active_run(t, k->id) || has_counted_out(t, k->name))
 		return;
 	schedule_add_run(t, k);
 }
@@ -407,9 +431,8 @@ bool schedule_take_span(struct schedule *s, struct schedule_task *t, uint32_t in
 		return false;
 	r->n_spans++;
 	t->n_spans++;
-	if (t->task.end_by_count && r->n_spans >= t->task.max_spans) {
-		schedule_stop_run(s, t, r, TASK_EVENT_FINISHED, "its count of spans is reached",
-				  now);
+	if (is_counted_out(t, r)) {
+		count_out(s, t, r, now);
 		schedule_settle(s, t, now);
 	}
 	return true;

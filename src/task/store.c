@@ -58,6 +58,9 @@ static const char *const sql[] = {
 	[STORE_SAVE_TASK] = "INSERT OR REPLACE INTO tasks VALUES"
 			    "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
 	[STORE_SAVE_RUN] = "INSERT OR REPLACE INTO runs VALUES(?,?,?,?,?,?,?,?)",
+	[STORE_COUNT_TASK] = "UPDATE tasks SET n_spans = ?3 WHERE source = ?1 AND id = ?2",
+	[STORE_COUNT_RUN] = "UPDATE runs SET n_spans = ?4"
+			    " WHERE source = ?1 AND id = ?2 AND instance = ?3",
 	[STORE_FORGET_TASK] = "DELETE FROM tasks WHERE source = ? AND id = ?",
 	[STORE_FORGET_RUNS] = "DELETE FROM runs WHERE source = ? AND id = ?",
 	[STORE_SAVE_WATERMARK] = "INSERT OR REPLACE INTO watermarks VALUES(?,?,?)",

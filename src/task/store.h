@@ -59,6 +59,9 @@ void store_stats(const struct store *s, struct store_stats *ret);
 /* State of tasks: written at once; failures are counted. */
 void store_save_task(struct store *s, const struct schedule_task *t);
 void store_save_run(struct store *s, const struct schedule_task *t, const struct schedule_run *r);
+/* After a span of the run: with the span, so that after a kill both are there or neither is. */
+void store_count_spans(struct store *s, const struct schedule_task *t,
+		       const struct schedule_run *r);
 void store_forget_task(struct store *s, const char *source, const char *id);
 void store_save_watermark(struct store *s, uint64_t key, int64_t create_ms, int64_t used_ms);
 

@@ -48,6 +48,19 @@ void store_save_run(struct store *s, const struct schedule_task *t, const struct
 	run_now(s, st);
 }
 
+void store_count_spans(struct store *s, const struct schedule_task *t, const struct schedule_run *r)
+{
+	sqlite3_stmt *task = store_begin(s) ? store_statement(s, STORE_COUNT_TASK) : NULL;
+	sqlite3_stmt *run = task ? store_statement(s, STORE_COUNT_RUN) : NULL;
+
+	if (!run)
+		return;
+	store_bind(task, "ssi", t->task.source, t->task.id, (int64_t)t->n_spans);
+	store_bind(run, "sssi", t->task.source, t->task.id, r->instance, (int64_t)r->n_spans);
+	if (store_run(s, task))
+		store_run(s, run);
+}
+
 void store_forget_task(struct store *s, const char *source, const char *id)
 {
 	static const enum store_statement both[] = {STORE_FORGET_TASK, STORE_FORGET_RUNS};

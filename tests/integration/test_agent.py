@@ -329,6 +329,46 @@ def killed_agent():
 
 
 @test
+def span_count_survives_a_restart():
+    with folder() as d, caller(20, gap=2000) as target, Agent(d) as agent:
+        env = {"SPANPROF_SOCKET": str(d / "sock")}
+        agent.wait_instances(1)
+        task = agent.create(duration="10m", spans=2, end_by_count=True)
+        agent.wait_attached(1)
+        target.go()
+        agent.wait_spans(1)
+        agent.process.kill()  # what span.list showed is committed
+        agent.process.wait()
+        agent.start()
+        wait_until(lambda: "resumed" in agent.events(task), "the task to be resumed")
+        check(agent.task(task)["n_spans"] >= 1, f"counted anew: {agent.task(task)}")
+        agent.wait_state(task, "finished")
+        shown = agent.task(task)
+        check(shown["n_spans"] == len(agent.spans()) == 2, f"{shown} {agent.spans()}")
+        status, out, _ = spanprof("task", "show", task, env=env)
+        check(status == 0 and f"on i-{target.pid}: finished, 2 spans" in out, out)
+
+
+@test
+def endpoints_of_another_service():
+    """Two services, one with an endpoint that the other's program has not: it is not looked for there."""
+    rules = RULES + f"""- name: other
+  match: [{{exe: {TARGETS / 'scenes'}}}]
+  endpoints: [{{spec: body_sleep}}]
+"""
+    with folder() as d, caller(2) as target, Target("scenes", "returns") as other, Agent(d, rules) as agent:
+        agent.wait_instances(2)
+        two = agent.create(service="other", duration="60s")
+        agent.wait_attached(1)
+        one = agent.create(duration="60s")
+        agent.wait_attached(2)
+        target.go()
+        agent.wait_spans(2)
+        for task in (one, two):
+            check("note" not in agent.events(task), agent.ask("task.log", id=task))
+
+
+@test
 def report_from_the_store():
     with folder() as d, caller(2) as target, Agent(d) as agent:
         agent.wait_instances(1)

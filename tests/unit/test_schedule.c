@@ -525,6 +525,49 @@ static void test_restart_of_a_local_task(void **state)
 	teardown(&f);
 }
 
+static void restore_counted(struct fixture *f, uint32_t n_spans)
+{
+	struct schedule_task st = {
+		.task = make("t1", ""), .local = true, .state = TASK_STATE_RUNNING};
+	struct schedule_run r = {.instance = "i1", .state = TASK_STATE_RUNNING, .n_spans = n_spans};
+
+	st.task.max_spans = 2;
+	st.task.end_by_count = true;
+	st.n_spans = n_spans;
+	st.started_ms = r.started_ms = f->now.real_ms - 1000;
+	assert_int_equal(schedule_restore_task(f->s, &st, f->now), 0);
+	assert_int_equal(schedule_restore_run(f->s, schedule_task_at(f->s, 0), &r, f->now), 0);
+	schedule_tick(f->s, f->now);
+}
+
+static void test_restart_goes_on_counting(void **state)
+{
+	struct schedule_task *t;
+	struct fixture f;
+
+	setup(&f, NULL);
+	restore_counted(&f, 1);
+	up(&f, 3, "svc", "i1", true);
+	expect_log(&f, "start t1@i1; event resumed@i1");
+	t = schedule_task_at(f.s, 0);
+	assert_true(schedule_take_span(f.s, t, 3, f.now));
+	assert_false(schedule_take_span(f.s, t, 3, f.now));
+	assert_int_equal(t->n_spans, 2);
+	schedule_flushed(f.s, t, 3, f.now);
+	expect_log(&f, "stop t1@i1; event finished@i1; finished finished@i1");
+	/* At once: nobody else is waited for. */
+	assert_int_equal(t->state, TASK_STATE_FINISHED);
+	teardown(&f);
+
+	/* The agent was killed after the last span. */
+	setup(&f, NULL);
+	restore_counted(&f, 2);
+	up(&f, 3, "svc", "i1", true);
+	expect_log(&f, "event finished@i1; finished finished@i1");
+	assert_int_equal(schedule_task_at(f.s, 0)->state, TASK_STATE_FINISHED);
+	teardown(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -549,6 +592,7 @@ int main(void)
 		cmocka_unit_test(test_restart_too_late_or_alone),
 		cmocka_unit_test(test_restart_does_not_run_a_finished_task_again),
 		cmocka_unit_test(test_restart_of_a_local_task),
+		cmocka_unit_test(test_restart_goes_on_counting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -283,6 +283,7 @@ static void take_task(void *ctx, const struct schedule_task *t)
 	assert_true(t->local);
 	assert_int_equal(t->state, TASK_STATE_RUNNING);
 	assert_string_equal(t->why, "because");
+	assert_int_equal(t->n_spans, 7);
 	(*(int *)ctx)++;
 }
 
@@ -292,6 +293,7 @@ static void take_run(void *ctx, const char *source, const char *id, const struct
 	assert_string_equal(r->instance, "i1");
 	assert_int_equal(r->state, TASK_STATE_FLUSHING);
 	assert_int_equal(r->started_ms, 123);
+	assert_int_equal(r->n_spans, 6);
 	(*(int *)ctx)++;
 }
 
@@ -314,6 +316,7 @@ static void test_state_of_tasks(void **state)
 	struct schedule_task t = {.local = true, .state = TASK_STATE_RUNNING, .why = "because"};
 	const struct schedule_run r = {
 		.instance = "i1", .state = TASK_STATE_FLUSHING, .started_ms = 123};
+	const struct schedule_run counted = {.instance = "i1", .n_spans = 6};
 	char text[512] = "";
 	struct world w;
 	int n = 0;
@@ -330,6 +333,8 @@ static void test_state_of_tasks(void **state)
 	store_save_task(w.s, &t);
 	store_save_task(w.s, &t);
 	store_save_run(w.s, &t, &r);
+	t.n_spans = 7;
+	store_count_spans(w.s, &t, &counted);
 	store_save_watermark(w.s, 0xfedcba9876543210, 4, 1);
 	store_save_watermark(w.s, 0xfedcba9876543210, 5, 2);
 	store_log(w.s, &(struct store_log_entry){1, "oap", "t1", "", "received", "x"});

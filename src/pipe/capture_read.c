@@ -196,7 +196,8 @@ static int read_end(struct reading *rd, struct cursor *c)
 	get(c, &h, sizeof(h));
 	if (c->bad || h.n_blocks != rd->n_blocks)
 		return malformed(rd, "a wrong number of blocks before it");
-	if (h.crc != rd->crc)
+	/* The checksum does not cover what is behind it. */
+	if (h.crc != rd->crc || h.pad)
 		return errmsg_set(
 			rd->e, -EBADMSG,
 			"'%s' is damaged: its checksum is not that of its bytes; record it again",

@@ -105,15 +105,16 @@ enum sample_kind {
 /* What a blocked thread waits for, from the system call (or its absence) and the task state. */
 enum block_cause {
 	BLOCK_NONE,
-	BLOCK_LOCK,  /* futex */
-	BLOCK_SLEEP, /* nanosleep, clock_nanosleep, select/poll with no descriptors */
-	BLOCK_POLL,  /* poll, epoll_wait, select */
-	BLOCK_NET,   /* recv, send, accept, connect, and read/write of sockets when known */
-	BLOCK_FILE,  /* read, write ... of a pipe, terminal, socket or file: "io" */
-	BLOCK_DISK,  /* I/O wait, or uninterruptible in a call on files */
-	BLOCK_FAULT, /* uninterruptible, not in a system call: page fault */
-	BLOCK_CHILD, /* wait4, waitid */
-	BLOCK_OTHER, /* any other system call */
+	BLOCK_LOCK,      /* futex */
+	BLOCK_SLEEP,     /* nanosleep, clock_nanosleep, select/poll with no descriptors */
+	BLOCK_POLL,      /* poll, epoll_wait, select */
+	BLOCK_NET,       /* recv, send, accept, connect, and read/write of sockets when known */
+	BLOCK_FILE,      /* read, write ... of a pipe, terminal, socket or file: "io" */
+	BLOCK_DISK,      /* I/O wait, or uninterruptible in a call on files */
+	BLOCK_FAULT,     /* uninterruptible, not in a system call: page fault */
+	BLOCK_CHILD,     /* wait4, waitid */
+	BLOCK_OTHER,     /* any other system call */
+	BLOCK_CONDITION, /* futex of a condition variable: profile_wait_cause */
 	BLOCK_CAUSE_MAX
 };
 
@@ -126,6 +127,15 @@ const char *block_cause_name(enum block_cause cause);
 enum block_cause block_cause_of(int syscall_nr, uint32_t prev_state, unsigned int flags);
 /* "futex", "read" ...; NULL when unknown. x86-64 numbers. */
 const char *syscall_name(int nr);
+
+struct profile;
+
+/*
+ * The cause, made more exact by the functions that wait: a futex may be a lock or a condition
+ * variable. stack: index into stacks, symbolized.
+ */
+enum block_cause profile_wait_cause(const struct profile *p, enum block_cause cause,
+				    uint32_t stack);
 
 struct profile_sample {
 	uint32_t span;  /* index into spans */
@@ -162,6 +172,9 @@ struct profile_span {
 	uint32_t first_sample; /* samples of one span are contiguous */
 	uint32_t n_samples;
 };
+
+/* It returned or came to its end probe: then it is in its endpoint's histogram. */
+bool profile_span_returned(const struct profile_span *s);
 
 /* "return", "thread_exit", "unfinished" ...: enum wire_end_reason; "unknown" for a bad one. */
 const char *end_reason_name(unsigned int reason);

@@ -402,10 +402,17 @@ static const struct syscall_row syscalls[] = {
 };
 
 static const char *const cause_names[] = {
-	[BLOCK_NONE] = "",       [BLOCK_LOCK] = "lock",   [BLOCK_SLEEP] = "sleep",
-	[BLOCK_POLL] = "poll",   [BLOCK_NET] = "net",     [BLOCK_FILE] = "io",
-	[BLOCK_DISK] = "disk",   [BLOCK_FAULT] = "fault", [BLOCK_CHILD] = "child",
+	[BLOCK_NONE] = "",
+	[BLOCK_LOCK] = "lock",
+	[BLOCK_SLEEP] = "sleep",
+	[BLOCK_POLL] = "poll",
+	[BLOCK_NET] = "net",
+	[BLOCK_FILE] = "io",
+	[BLOCK_DISK] = "disk",
+	[BLOCK_FAULT] = "fault",
+	[BLOCK_CHILD] = "child",
 	[BLOCK_OTHER] = "other",
+	[BLOCK_CONDITION] = "condition",
 };
 _Static_assert(ARRAY_SIZE(cause_names) == BLOCK_CAUSE_MAX, "cause_names");
 

@@ -70,6 +70,9 @@ struct account {
 	struct wire_wall total;         /* as used: adds up to end_ns - start_ns */
 };
 
+/* "[before threshold]", ...; stack: enum account_stack. */
+const char *account_text(uint32_t stack);
+
 /* 0 or -ENOMEM. ret is emptied first; its memory is kept from call to call. */
 int account_span(const struct account_input *in, struct account *ret);
 void account_deinit(struct account *a);

@@ -30,13 +30,6 @@ struct pipeline {
 	struct unwind_stack walk; /* scratch: large */
 };
 
-static const char *const synthetic_texts[] = {
-	[ACCOUNT_BEFORE - ACCOUNT_FIRST] = "[before threshold]",
-	[ACCOUNT_LOST - ACCOUNT_FIRST] = "[lost snapshots]",
-	[ACCOUNT_SHORT - ACCOUNT_FIRST] = "[short waits]",
-	[ACCOUNT_NO_TICK - ACCOUNT_FIRST] = "[between ticks]",
-};
-
 int pipeline_new(struct pipeline **ret, const struct pipeline_options *options)
 {
 	struct pipeline *p = calloc(1, sizeof(*p));
@@ -407,7 +400,7 @@ static int resolve_item_stack(struct pipeline *p, const struct open_span *s, uin
 	int r = 0;
 
 	if (stack >= ACCOUNT_FIRST)
-		r = synthetic_stack(p, s, synthetic_texts[stack - ACCOUNT_FIRST], &stack);
+		r = synthetic_stack(p, s, account_text(stack), &stack);
 	return r ? r : resolve_stack(p, stack, ret);
 }
 
@@ -438,6 +431,8 @@ static int add_sample(struct pipeline *p, const struct open_span *s, uint32_t sp
 		}
 	}
 	r = resolve_item_stack(p, s, item->stack, &sample.stack);
+	if (!r && !p->options.no_symbols && !p->options.late_symbols)
+		sample.cause = profile_wait_cause(p->profile, sample.cause, sample.stack);
 	return r ? r : vec_push(&p->profile->samples, sample);
 }
 
@@ -684,6 +679,8 @@ int pipeline_symbolize(struct pipeline *p)
 		struct profile_sample *s = &p->profile->samples.at[i];
 
 		r = stacks_resolve(p->stacks, s->stack, p->symbolizer, p->profile, &s->stack);
+		if (!r)
+			s->cause = profile_wait_cause(p->profile, s->cause, s->stack);
 	}
 	return r;
 }

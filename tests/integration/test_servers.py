@@ -10,7 +10,7 @@ SLEEP = 430 * MS
 OPTIONS = ("--min-duration", "100ms", "--period", "10ms")
 
 
-def slept(profile, name, function=None, length=SLEEP, cause=("sleep", "poll", "lock")):
+def slept(profile, name, function=None, length=SLEEP, cause=("sleep", "poll", "condition")):
     """The one span of this name: its time is blocked, below the function."""
     spans = profile.named(name)
     check(len(spans) == 1, f"{len(spans)} spans {name!r} of {[s.name for s in profile.spans]}")
@@ -101,7 +101,7 @@ def apache(mpm):
         profile = load(path / "out.json")
         check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
         span = slept(profile, "/cgi/sleep", "ap_process_async_request", 400 * MS,
-                     ("sleep", "poll", "lock", "net", "io", "child"))
+                     ("sleep", "poll", "lock", "condition", "net", "io", "child"))
         functions = {f for s in span.samples for f in s.functions}
         check(any(f.startswith("ap_") for f in functions), f"functions {sorted(functions)}")
         no_losses(profile)

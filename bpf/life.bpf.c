@@ -42,8 +42,13 @@ static __always_inline __u32 bucket_of(__u64 ns)
 	return (log2 - 3) * WIRE_HIST_SUB + ((ns >> (log2 - 4)) & 15);
 }
 
+static __always_inline bool end_is_known(__u32 reason)
+{
+	return reason == WIRE_END_RETURN || reason == WIRE_END_END_PROBE;
+}
+
 /* Function probes can be preempted between load and store, so plain additions would lose some. */
-static __always_inline void latency_update(const struct span *s, __u64 duration_ns, bool is_known)
+static __always_inline void latency_update(const struct span *s, __u64 duration_ns, __u32 reason)
 {
 	__u32 ep_id = s->ep_id;
 	struct wire_latency *l = bpf_map_lookup_elem(&latency, &ep_id);
@@ -51,8 +56,10 @@ static __always_inline void latency_update(const struct span *s, __u64 duration_
 
 	if (!l)
 		return;
-	if (!is_known) {
+	if (!end_is_known(reason)) {
 		__sync_fetch_and_add(&l->n_unknown, 1);
+		if (reason == WIRE_END_UNWOUND)
+			__sync_fetch_and_add(&l->n_unwound, 1);
 		return;
 	}
 	opaque(bucket);
@@ -132,7 +139,6 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 	struct span *s;
 	__u64 now, tag;
 	__u32 state;
-	bool is_known = reason == WIRE_END_RETURN || reason == WIRE_END_END_PROBE;
 
 	if (!t || slot >= WIRE_SPANS_MAX)
 		return 0;
@@ -144,7 +150,7 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 		return 0;
 	if (now < s->start_ns)
 		now = s->start_ns;
-	latency_update(s, now - s->start_ns, is_known);
+	latency_update(s, now - s->start_ns, reason);
 	if (reason == WIRE_END_UNWOUND)
 		count(WIRE_C_UNWOUND);
 	if (reason == WIRE_END_LEAVE_UNSEEN)
@@ -160,7 +166,7 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 	} else {
 		if (s->flags & SPAN_F_PROMOTE_FAILED)
 			count(WIRE_C_RING_FULL_PROMOTED);
-		if ((s->flags & SPAN_F_REPORT_SLOW) && is_known &&
+		if ((s->flags & SPAN_F_REPORT_SLOW) && end_is_known(reason) &&
 		    now - s->start_ns > s->threshold_ns)
 			end_send(t, s, slot, reason, now, &wall, true);
 	}

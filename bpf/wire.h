@@ -16,7 +16,7 @@
 #include <linux/types.h>
 #endif
 
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 
 #define WIRE_COMM_MAX     16  /* bytes of a thread name, NUL included */
 #define WIRE_NAME_MAX     256 /* bytes of captured name fields of one span */
@@ -409,6 +409,7 @@ struct wire_latency {
 	__u64 n_leave; /* calls whose end was seen: the histogram's population */
 	__u64 n_slow;  /* calls whose duration is above the threshold */
 	__u64 n_unknown; /* calls whose end was not seen (return site not known, unwound, nested too deep) */
+	__u64 n_unwound; /* of those, left by an exception or longjmp */
 	__u64 sum_ns;
 	__u64 max_ns;
 	__u32 bucket[WIRE_HIST_BUCKETS];

@@ -70,6 +70,11 @@ static void set_latencies(struct profile *p)
 		uint64_t ns = s->end_ns - s->start_ns;
 
 		l->n_enter++;
+		if (!profile_span_returned(s)) {
+			l->n_unknown += s->end_reason != WIRE_END_TASK_END;
+			l->n_unwound += s->end_reason == WIRE_END_UNWOUND;
+			continue;
+		}
 		l->n_leave++;
 		l->n_slow++;
 		l->sum_ns += ns;

@@ -331,14 +331,15 @@ static json_t *row_endpoint(struct writer *w, uint32_t i)
 	if (summary_init(&s, w->p, i) || tree_build(w->p, TREE_BY_FUNCTION, of_endpoint, &i, &tree))
 		return NULL;
 	return json_pack(
-		"{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:f, s:o, s:o}",
+		"{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:I, s:f, s:o, s:o}",
 		"name", string(w, e->name), "spec", string(w, e->spec), "threshold_ns",
 		(json_int_t)e->threshold_ns, "period_ns", (json_int_t)e->period_ns, "calls",
 		(json_int_t)l->n_enter, "ended", (json_int_t)l->n_leave, "slow",
-		(json_int_t)l->n_slow, "end_unknown", (json_int_t)l->n_unknown, "sum_ns",
-		(json_int_t)l->sum_ns, "p50_ns", (json_int_t)latency_quantile(l, 0.50), "p90_ns",
+		(json_int_t)s.n_slow, "end_unknown", (json_int_t)s.n_unseen, "unwound",
+		(json_int_t)l->n_unwound, "sum_ns", (json_int_t)l->sum_ns, "p50_ns",
+		(json_int_t)latency_quantile(l, 0.50), "p90_ns",
 		(json_int_t)latency_quantile(l, 0.90), "p99_ns",
-		(json_int_t)latency_quantile(l, 0.99), "max_ns", (json_int_t)l->max_ns, "histogram",
+		(json_int_t)latency_quantile(l, 0.99), "max_ns", (json_int_t)s.max_ns, "histogram",
 		histogram_array(l), "profiled", (json_int_t)s.n_profiled, "unfinished",
 		(json_int_t)s.n_unfinished, "completeness", summary_completeness(&s), "names",
 		names_array(w, &s), "tree", tree_array(&tree));

@@ -304,11 +304,12 @@ static int fill_comments(struct pprof *b, Pprof__Profile *m)
 	for (uint32_t i = 1; i < p->endpoints.n && !r; i++) {
 		const struct profile_endpoint *e = &p->endpoints.at[i];
 
+		summary_counts(&s, p, i);
 		r = add_comment(b,
 				"endpoint %.200s: %" PRIu64 " calls, %" PRIu64
 				" slower than %" PRIu64 " ns, max %" PRIu64 " ns",
-				strpool_get(p->strings, e->name), e->latency.n_enter,
-				e->latency.n_slow, e->threshold_ns, e->latency.max_ns);
+				strpool_get(p->strings, e->name), e->latency.n_enter, s.n_slow,
+				e->threshold_ns, s.max_ns);
 	}
 	for (unsigned int i = 0; i < COUNTER_MAX && !r; i++)
 		if (p->counters.v[i] && counter_is_loss(i))

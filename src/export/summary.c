@@ -78,6 +78,39 @@ static void add_counts(struct summary *s, const struct profile_span *span)
 	s->n_incomplete += span->n_incomplete;
 }
 
+/*
+ * The histogram has the calls that returned. The slow ones of the others are known by their spans,
+ * which are in the tables too: the figures above a table must not be smaller than what is in it.
+ */
+static void add_unreturned(struct summary *s, const struct profile_span *span,
+			   uint64_t threshold_ns)
+{
+	uint64_t ns = summary_span_ns(span);
+
+	if (!profile_span_returned(span))
+		s->n_slow += ns > threshold_ns;
+	if (ns <= s->max_ns)
+		return;
+	s->max_ns = ns;
+	s->max_is_open = span->end_reason == WIRE_END_TASK_END;
+}
+
+void summary_counts(struct summary *ret, const struct profile *p, uint32_t endpoint)
+{
+	const struct profile_endpoint *e = &p->endpoints.at[endpoint];
+	const struct latency *l = &e->latency;
+
+	*ret = (struct summary){.n_slow = l->n_slow, .max_ns = l->max_ns};
+	if (l->n_unknown > l->n_unwound)
+		ret->n_unseen = l->n_unknown - l->n_unwound;
+	for (size_t i = 1; i < p->spans.n; i++) {
+		if (p->spans.at[i].endpoint != endpoint)
+			continue;
+		add_counts(ret, &p->spans.at[i]);
+		add_unreturned(ret, &p->spans.at[i], e->threshold_ns);
+	}
+}
+
 int summary_init(struct summary *ret, const struct profile *p, uint32_t endpoint)
 {
 	CLEANUP(summary_deinit) struct summary s = {};
@@ -85,12 +118,12 @@ int summary_init(struct summary *ret, const struct profile *p, uint32_t endpoint
 	int r = 0;
 
 	hash_init(&index);
+	summary_counts(&s, p, endpoint);
 	for (uint32_t i = 1; i < p->spans.n && !r; i++) {
 		const struct profile_span *span = &p->spans.at[i];
 
 		if (span->endpoint != endpoint)
 			continue;
-		add_counts(&s, span);
 		r = vec_push(&s.spans, i);
 		if (!r)
 			r = add_name(&s, &index, span, p->endpoints.at[endpoint].threshold_ns);

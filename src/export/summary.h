@@ -15,16 +15,22 @@ struct summary_name {
 struct summary {
 	VEC(uint32_t) spans;            /* indexes of spans, longest first */
 	VEC(struct summary_name) names; /* the one with the longest span first */
+	uint64_t n_slow;   /* calls above the threshold: returned, left otherwise, or still open */
+	uint64_t max_ns;   /* of them all */
+	uint64_t n_unseen; /* calls whose end was not seen, without those left by an exception */
 	uint64_t n_profiled;
 	uint64_t n_unfinished;
-	uint64_t n_due; /* snapshots, over all spans */
+	bool max_is_open; /* the longest call is an unfinished one */
+	uint64_t n_due;   /* snapshots, over all spans */
 	uint64_t n_kept;
 	uint64_t n_incomplete;
 };
 
 /* ret is all-zero before. 0 or -ENOMEM. */
 int summary_init(struct summary *ret, const struct profile *p, uint32_t endpoint);
-/* The same over all endpoints; spans and names stay empty. */
+/* The same without spans and names, which stay empty. */
+void summary_counts(struct summary *ret, const struct profile *p, uint32_t endpoint);
+/* The figures of spans over all endpoints. */
 void summary_totals(struct summary *ret, const struct profile *p);
 void summary_deinit(struct summary *s);
 

@@ -82,10 +82,12 @@ static const char *percent(char buf[32], double share)
 /* One fact of a header; it goes to a new line when this one is full. */
 static void fact(struct line *l, enum line_style style, const char *text)
 {
-	if (l->used > INDENT && escape_width(text, l->limit) + 3 > line_room(l)) {
+	bool first = l->used == l->pending;
+
+	if (!first && escape_width(text, l->limit) + 3 > line_room(l)) {
 		line_end(l);
 		line_pad(l, INDENT);
-	} else if (l->used > INDENT) {
+	} else if (!first) {
 		line_pad(l, 3);
 	}
 	line_text(l, style, text);
@@ -111,16 +113,14 @@ static void print_run(struct text *t)
 	line_end(l);
 }
 
-static void print_calls(struct text *t, const struct profile_endpoint *e)
+static void print_calls(struct text *t, const struct profile_endpoint *e, const struct summary *s)
 {
 	const struct latency *lat = &e->latency;
 	struct line *l = &t->line;
 	double seconds = t->p->duration_ns / 1e9;
 	char buf[64], n[32];
 
-	line_cell(l, LINE_BOLD, string(t, e->name), l->limit);
-	l->used = escape_width(string(t, e->name), l->limit);
-	l->pending = 0;
+	line_text(l, LINE_BOLD, string(t, e->name));
 	if (!lat->n_enter) {
 		fact(l, LINE_YELLOW, "no calls seen");
 		line_end(l);
@@ -140,7 +140,10 @@ static void print_calls(struct text *t, const struct profile_endpoint *e)
 		fact(l, LINE_PLAIN, buf);
 		snprintf(buf, sizeof(buf), "p99 %s", duration(n, latency_quantile(lat, 0.99)));
 		fact(l, LINE_PLAIN, buf);
-		snprintf(buf, sizeof(buf), "max %s", duration(n, lat->max_ns));
+	}
+	if (s->max_ns) {
+		snprintf(buf, sizeof(buf), "max %s%s", duration(n, s->max_ns),
+			 s->max_is_open ? " (unfinished)" : "");
 		fact(l, LINE_BOLD, buf);
 	}
 	line_end(l);
@@ -153,7 +156,7 @@ static void print_profiled(struct text *t, const struct profile_endpoint *e,
 	char buf[96], n[32];
 
 	line_pad(l, INDENT);
-	snprintf(buf, sizeof(buf), "%" PRIu64 " slower than %s", e->latency.n_slow,
+	snprintf(buf, sizeof(buf), "%" PRIu64 " slower than %s", s->n_slow,
 		 duration(n, e->threshold_ns));
 	fact(l, LINE_PLAIN, buf);
 	snprintf(buf, sizeof(buf), "%" PRIu64 " profiled", s->n_profiled);
@@ -166,8 +169,14 @@ static void print_profiled(struct text *t, const struct profile_endpoint *e,
 		snprintf(buf, sizeof(buf), "complete %s", percent(n, summary_completeness(s)));
 		fact(l, s->n_kept < s->n_due ? LINE_YELLOW : LINE_PLAIN, buf);
 	}
-	if (e->latency.n_unknown) {
-		snprintf(buf, sizeof(buf), "%" PRIu64 " ends not seen", e->latency.n_unknown);
+	if (e->latency.n_unwound) {
+		snprintf(buf, sizeof(buf), "%" PRIu64 " left by exception or longjmp",
+			 e->latency.n_unwound);
+		fact(l, LINE_PLAIN, buf);
+	}
+	if (s->n_unseen) {
+		snprintf(buf, sizeof(buf), "%" PRIu64 " end%s not seen", s->n_unseen,
+			 s->n_unseen == 1 ? "" : "s");
 		fact(l, LINE_YELLOW, buf);
 	}
 	line_end(l);
@@ -329,6 +338,27 @@ static bool of_endpoint(const struct profile_span *span, void *ctx)
 	return span->endpoint == *(const uint32_t *)ctx;
 }
 
+/* What to do when much of the time is from before the snapshots. */
+static void print_hint(struct text *t, const struct tree *tree)
+{
+	uint64_t total = tree->nodes.at[0].total_ns, before = 0;
+
+	for (size_t i = 1; i < tree->nodes.n; i++) {
+		const struct profile_frame *f = &t->p->frames.at[tree->nodes.at[i].frame];
+
+		if ((f->flags & PROFILE_FRAME_SYNTHETIC) &&
+		    !strcmp(string(t, f->function), "[before threshold]"))
+			before += tree->nodes.at[i].self_ns;
+	}
+	if (before <= total / 4)
+		return;
+	line_pad(&t->line, INDENT);
+	line_printf(&t->line, LINE_DIM,
+		    "[before threshold] is %.0f %% of the time: --from-start shows what is in it",
+		    100.0 * before / total);
+	line_end(&t->line);
+}
+
 static int print_endpoint(struct text *t, uint32_t endpoint)
 {
 	const struct profile_endpoint *e = &t->p->endpoints.at[endpoint];
@@ -337,10 +367,10 @@ static int print_endpoint(struct text *t, uint32_t endpoint)
 	int r;
 
 	line_end(&t->line);
-	print_calls(t, e);
 	r = summary_init(&s, t->p, endpoint);
 	if (r)
 		return r;
+	print_calls(t, e, &s);
 	if (e->latency.n_enter || s.spans.n)
 		print_profiled(t, e, &s);
 	if (!s.spans.n)
@@ -354,7 +384,10 @@ static int print_endpoint(struct text *t, uint32_t endpoint)
 	if (r)
 		return r;
 	line_end(&t->line);
-	return text_tree_print(t->p, &tree, string(t, e->name), t->o->rows, &t->line);
+	r = text_tree_print(t->p, &tree, string(t, e->name), t->o->rows, &t->line);
+	if (!r && !t->p->only_kept)
+		print_hint(t, &tree);
+	return r;
 }
 
 /* "2 incomplete stacks (no_cfi 1, truncated 1)" */

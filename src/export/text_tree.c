@@ -24,7 +24,8 @@ enum {
 	NAME_ALIGN_MAX = 64,
 	INDENT = 2,
 	GAP = 2,
-	RUN_MAX = 120, /* columns of a folded run where nothing else limits it */
+	RUN_MAX = 160, /* columns of a folded run where nothing else limits it */
+	RUN_TAIL = 4,  /* last frames of a run that are kept when it is cut */
 	NARROW = 100,  /* columns below which place and state share one */
 	NARROW_TAIL = 20,
 	STATE_MIN = 16,
@@ -338,29 +339,72 @@ static bool is_user_run(const struct view *v, const struct view_line *vl)
 	return vl->first != vl->node && !is_kernel(v, vl->first);
 }
 
-/* A folded run of user frames: "a (a.c:7) > b > c", "a > b > ... > z" when there is no room. */
+#define RUN_GAP " > "
+#define RUN_CUT "... > "
+
+static unsigned int run_width(const struct view *v, uint32_t node)
+{
+	return escape_width(name_of(v, node), LINE_UNLIMITED);
+}
+
+static void print_run_first(struct view *v, uint32_t node)
+{
+	char where[512];
+
+	line_text(v->line, LINE_PLAIN, name_of(v, node));
+	if (v->p->frames.at[frame_of(v, node)].line)
+		line_printf(v->line, LINE_DIM, " (%s)", where_of(v, node, where, sizeof(where)));
+}
+
+/* The last frames of a run, as many as fit into the room: the first of them, their columns. */
+static uint32_t run_tail(const struct view *v, const struct view_line *vl, unsigned int room,
+			 unsigned int *ret_width)
+{
+	uint32_t first = vl->node;
+
+	*ret_width = run_width(v, first);
+	for (int i = 1; i < RUN_TAIL; i++) {
+		uint32_t parent = node_at(v, first)->parent;
+		unsigned int width = *ret_width + run_width(v, parent) + strlen(RUN_GAP);
+
+		if (parent == vl->first || width > room)
+			break;
+		first = parent;
+		*ret_width = width;
+	}
+	return first;
+}
+
+/*
+ * A folded run of user frames: "a (a.c:7) > b > c". Where there is no room, the middle is left out:
+ * the first frames say where in the program it is, the last ones what it came to.
+ */
 static void print_run(struct view *v, const struct view_line *vl)
 {
 	struct line *l = v->line;
 	unsigned int room = line_room(l) < RUN_MAX ? line_room(l) : RUN_MAX, end = l->used + room;
-	unsigned int need = escape_width(name_of(v, vl->node), room) + strlen(" > ... > ");
-	bool skipped = false;
-	char where[512];
+	const unsigned int gap = strlen(RUN_GAP), cut = strlen(RUN_CUT);
+	unsigned int head, width;
+	uint32_t n, tail;
 
-	for (uint32_t n = vl->first; n != vl->node; n = only_child(v, n)) {
-		unsigned int w = escape_width(name_of(v, n), room);
+	print_run_first(v, vl->first);
+	head = l->used + gap + cut;
+	tail = run_tail(v, vl, end > head ? end - head : 0, &width);
+	for (n = only_child(v, vl->first); n != tail; n = only_child(v, n)) {
+		unsigned int more = only_child(v, n) == tail ? 0 : cut;
 
-		if (n != vl->first && (skipped || l->used + w + 3 + need > end)) {
-			skipped = true;
-			continue;
-		}
+		if (l->used + gap + run_width(v, n) + gap + more + width > end)
+			break;
+		line_text(l, LINE_DIM, RUN_GAP);
 		line_text(l, LINE_PLAIN, name_of(v, n));
-		if (n == vl->first && v->p->frames.at[frame_of(v, n)].line)
-			line_printf(l, LINE_DIM, " (%s)", where_of(v, n, where, sizeof(where)));
-		line_text(l, LINE_DIM, " > ");
 	}
-	if (skipped)
-		line_text(l, LINE_DIM, "... > ");
+	line_text(l, LINE_DIM, RUN_GAP);
+	if (n != tail)
+		line_text(l, LINE_DIM, RUN_CUT);
+	for (n = tail; n != vl->node; n = only_child(v, n)) {
+		line_text(l, LINE_PLAIN, name_of(v, n));
+		line_text(l, LINE_DIM, RUN_GAP);
+	}
 	line_text(l, LINE_PLAIN, name_of(v, vl->node));
 }
 

@@ -15,6 +15,7 @@ struct latency {
 	uint64_t n_leave;
 	uint64_t n_slow;
 	uint64_t n_unknown;
+	uint64_t n_unwound; /* of n_unknown: left by an exception or longjmp */
 	uint64_t sum_ns;
 	uint64_t max_ns;
 	uint64_t bucket[WIRE_HIST_BUCKETS];
@@ -29,7 +30,10 @@ void latency_sub(struct latency *to, const struct latency *from);
 unsigned int latency_bucket(uint64_t ns);
 uint64_t latency_bucket_low(unsigned int bucket);
 
-/* The q-quantile (0 < q < 1), interpolated inside its bucket and at most max_ns; 0 when empty. */
+/*
+ * The q-quantile (0 < q < 1), interpolated inside its bucket and never beyond the largest duration
+ * or below what the sum leaves for the smallest; 0 when empty. Of one call it is that call.
+ */
 uint64_t latency_quantile(const struct latency *l, double q);
 
 #endif

@@ -74,6 +74,11 @@ const char *end_reason_name(unsigned int reason)
 	return reason < WIRE_END_MAX ? reason_names[reason] : reason_names[0];
 }
 
+bool profile_span_returned(const struct profile_span *s)
+{
+	return s->end_reason == WIRE_END_RETURN || s->end_reason == WIRE_END_END_PROBE;
+}
+
 static int push_reserved(struct profile *p)
 {
 	int r;

@@ -20,7 +20,7 @@
 #include "model/latency.h"
 
 enum {
-	CAPTURE_VERSION = 2,
+	CAPTURE_VERSION = 3,
 	CAPTURE_TEXT_MAX = 4096,      /* bytes of any one text */
 	CAPTURE_BLOCK_MAX = 64 << 20, /* bytes of any one block */
 	CAPTURE_BUILD_ID_MAX = 20,

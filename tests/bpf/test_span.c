@@ -192,6 +192,7 @@ static void longjmp_is_noticed_at_the_next_call(void **state)
 		call_jump_out();
 	assert_int_equal(rig_latency(&rig, 0).n_enter, 10);
 	assert_int_equal(rig_latency(&rig, 0).n_unknown, 9);
+	assert_int_equal(rig_latency(&rig, 0).n_unwound, 9);
 	assert_int_equal(rig_counter(&rig, WIRE_C_UNWOUND), 9);
 	rig_close(&rig);
 }

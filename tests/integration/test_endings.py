@@ -51,6 +51,11 @@ def longjmp_past_the_frame():
     check(len(spans) == 3, "three spans were jumped out of")
     check(all(55 * MS < s.duration < 400 * MS for s in spans), f"durations {[s.duration for s in spans]}")
     one(profile, "returns", "return", "leave_unseen")
+    (endpoint,) = profile.endpoints
+    check(endpoint["unwound"] == 3, f"{endpoint['unwound']} calls left by longjmp")
+    check(endpoint["end_unknown"] + endpoint["unwound"] + endpoint["ended"] == endpoint["calls"], f"{endpoint['calls']}")
+    check(endpoint["max_ns"] == max(s.duration for s in profile.spans), "the longest call is the longest span")
+    check(endpoint["slow"] == sum(n["slow"] for n in endpoint["names"]), "names add up to the slow calls")
 
 
 @test

@@ -92,8 +92,12 @@ uint32_t sample_endpoint(struct profile *p, const char *name, uint64_t n_calls, 
 	int r;
 
 	e.latency.bucket[latency_bucket(3 * MS)] = n_fast;
-	e.latency.bucket[latency_bucket(410 * MS)] = n_slow;
-	e.latency.sum_ns = n_fast * 3 * MS + n_slow * 410 * MS;
+	e.latency.sum_ns = n_fast * 3 * MS;
+	if (n_slow) {
+		e.latency.bucket[latency_bucket(410 * MS)] = n_slow - 1;
+		e.latency.bucket[latency_bucket(612400000)] = 1;
+		e.latency.sum_ns += (n_slow - 1) * 410 * MS + 612400000;
+	}
 	e.latency.max_ns = n_slow ? 612400000 : n_fast ? 3100000 : 0;
 	r = vec_push(&p->endpoints, e);
 	assert(r == 0);
@@ -273,6 +277,9 @@ static void orders_requests(struct profile *p, uint32_t ep, const struct orders 
 	sample_wall(p, unknown, SAMPLE_ONCPU, -1, 1900);
 	sample_wall(p, query, SAMPLE_BLOCKED, SYS_RECVFROM, 300000);
 	p->spans.at[p->spans.n - 1].end_reason = WIRE_END_UNWOUND;
+	p->endpoints.at[ep].latency.n_enter += 3;
+	p->endpoints.at[ep].latency.n_unknown = 3;
+	p->endpoints.at[ep].latency.n_unwound = 1;
 }
 
 struct profile *sample_profile_orders(void)

@@ -59,10 +59,32 @@ static void quantile_is_at_most_the_maximum(void **state)
 	assert_int_equal(latency_quantile(&l, 0.999), 1000001);
 }
 
+static void quantile_of_one_call_is_that_call(void **state)
+{
+	struct latency l = {.sum_ns = 501100000, .max_ns = 501100000};
+
+	l.bucket[latency_bucket(501100000)] = 1;
+	assert_int_equal(latency_quantile(&l, 0.01), 501100000);
+	assert_int_equal(latency_quantile(&l, 0.5), 501100000);
+	assert_int_equal(latency_quantile(&l, 0.99), 501100000);
+}
+
+/* Of two calls the sum tells the shorter one, which bounds the median. */
+static void quantile_is_at_least_the_minimum(void **state)
+{
+	struct latency l = {.sum_ns = 501000000 + 500000000, .max_ns = 501000000};
+
+	l.bucket[latency_bucket(500000000)]++;
+	l.bucket[latency_bucket(501000000)]++;
+	assert_in_range(latency_quantile(&l, 0.5), 500000000, 501000000);
+	assert_int_equal(latency_quantile(&l, 0.99), 501000000);
+}
+
 static void wire_histograms_add_up(void **state)
 {
 	static struct wire_latency a = {.n_enter = 3, .n_leave = 2, .n_slow = 1, .sum_ns = 50};
-	static struct wire_latency b = {.n_enter = 4, .n_leave = 4, .n_unknown = 1, .max_ns = 9};
+	static struct wire_latency b = {
+		.n_enter = 4, .n_leave = 4, .n_unknown = 2, .n_unwound = 1, .max_ns = 9};
 	struct latency l = {};
 
 	a.bucket[7] = 0xffffffff;
@@ -72,7 +94,8 @@ static void wire_histograms_add_up(void **state)
 	assert_int_equal(l.n_enter, 7);
 	assert_int_equal(l.n_leave, 6);
 	assert_int_equal(l.n_slow, 1);
-	assert_int_equal(l.n_unknown, 1);
+	assert_int_equal(l.n_unknown, 2);
+	assert_int_equal(l.n_unwound, 1);
 	assert_int_equal(l.sum_ns, 50);
 	assert_int_equal(l.max_ns, 9);
 	assert_true(l.bucket[7] == 0x100000001ULL);
@@ -105,6 +128,8 @@ int main(void)
 		cmocka_unit_test(quantile_of_nothing_is_zero),
 		cmocka_unit_test(quantile_is_near_the_true_one),
 		cmocka_unit_test(quantile_is_at_most_the_maximum),
+		cmocka_unit_test(quantile_of_one_call_is_that_call),
+		cmocka_unit_test(quantile_is_at_least_the_minimum),
 		cmocka_unit_test(wire_histograms_add_up),
 		cmocka_unit_test(difference_has_the_later_calls_only),
 	};

@@ -40,6 +40,34 @@ static void names_are_grouped(void **state)
 	profile_free(p);
 }
 
+/* What the tables show is in the figures above them, however the calls ended. */
+static void figures_hold_the_calls_that_did_not_return(void **state)
+{
+	struct profile *p = sample_profile_orders();
+	struct summary s = {}, counts = {};
+	uint64_t in_names = 0;
+
+	p->endpoints.at[1].latency.n_slow = 2;
+	p->endpoints.at[1].latency.max_ns = 135000000;
+	assert_int_equal(summary_init(&s, p, 1), 0);
+	for (size_t i = 0; i < s.names.n; i++)
+		in_names += s.names.at[i].n_slow;
+	assert_int_equal(s.n_slow, 3);
+	assert_int_equal(s.n_slow, in_names);
+	assert_int_equal(s.max_ns, 612400000);
+	assert_false(s.max_is_open);
+	assert_int_equal(s.n_unseen, 2);
+	summary_counts(&counts, p, 1);
+	assert_int_equal(counts.n_slow, 3);
+	summary_deinit(&s);
+	assert_int_equal(summary_init(&s, p, 2), 0);
+	assert_int_equal(s.n_slow, 2); /* one returned, one is unfinished */
+	assert_int_equal(s.max_ns, 11000000000);
+	assert_true(s.max_is_open);
+	summary_deinit(&s);
+	profile_free(p);
+}
+
 static void nothing_due_is_complete(void **state)
 {
 	struct profile *p = sample_profile_empty();
@@ -71,6 +99,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(spans_are_ordered_and_counted),
 		cmocka_unit_test(names_are_grouped),
+		cmocka_unit_test(figures_hold_the_calls_that_did_not_return),
 		cmocka_unit_test(nothing_due_is_complete),
 		cmocka_unit_test(totals_are_over_all_endpoints),
 	};

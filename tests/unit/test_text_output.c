@@ -78,12 +78,67 @@ static void colours_come_only_when_asked_for(void **state)
 
 static void long_chains_are_folded(void **state)
 {
-	const struct export_options o = {.columns = 100};
+	const struct export_options o = {.columns = 140};
 	char *text = write_text(sample_profile_deep(1024), &o);
 
 	assert_int_equal(tree_lines(text), 3);
 	assert_non_null(strstr(text, "level_1 (deep.c:2) > level_2 > "));
-	assert_non_null(strstr(text, " > ... > level_1022\n"));
+	assert_non_null(
+		strstr(text, " > ... > level_1019 > level_1020 > level_1021 > level_1022\n"));
+	free(text);
+}
+
+/* The shorter a line, the fewer of the last frames stay; the very last one always does. */
+static void short_lines_keep_the_last_frame(void **state)
+{
+	const struct export_options o = {.columns = 80};
+	char *text = write_text(sample_profile_deep(1024), &o);
+
+	assert_non_null(strstr(text, "level_1 (deep.c:2) > level_2 > ... > level_1022\n"));
+	free(text);
+}
+
+static void short_names_are_apart_from_the_calls(void **state)
+{
+	const struct export_options o = {};
+	struct profile *p = sample_profile_bare();
+	char *text;
+
+	sample_endpoint(p, "h", 11, 0);
+	sample_endpoint(p, "no", 0, 0);
+	text = write_text(p, &o);
+	assert_non_null(strstr(text, "\nh   11 calls   "));
+	assert_non_null(strstr(text, "\nno   no calls seen\n"));
+	free(text);
+}
+
+/* What is in a table is in the line above it: calls that an exception ended, and open ones. */
+static void header_agrees_with_the_tables(void **state)
+{
+	const struct export_options o = {};
+	struct profile *p = sample_profile_orders();
+	char *text;
+
+	p->endpoints.at[1].latency.n_slow = 2;
+	p->endpoints.at[1].latency.max_ns = 200000000;
+	text = write_text(p, &o);
+	assert_non_null(strstr(text, "   max 612.4 ms\n  3 slower than 100 ms   3 profiled"));
+	assert_non_null(strstr(text, "   1 left by exception or longjmp   2 ends not seen\n"));
+	assert_non_null(strstr(text, "   max 11.00 s (unfinished)\n  2 slower than 100 ms"));
+	free(text);
+}
+
+static void much_time_before_the_threshold_gives_a_hint(void **state)
+{
+	const struct export_options o = {};
+	struct profile *p = sample_profile_orders();
+	char *text;
+
+	text = write_text(p, &o);
+	assert_non_null(strstr(text, "  [before threshold] is 26 % of the time: --from-start"));
+	free(text);
+	text = write_text(sample_profile_deep(10), &o);
+	assert_null(strstr(text, "--from-start"));
 	free(text);
 }
 
@@ -162,6 +217,10 @@ int main(void)
 		cmocka_unit_test(rows_limit_the_tree),
 		cmocka_unit_test(colours_come_only_when_asked_for),
 		cmocka_unit_test(long_chains_are_folded),
+		cmocka_unit_test(short_lines_keep_the_last_frame),
+		cmocka_unit_test(short_names_are_apart_from_the_calls),
+		cmocka_unit_test(header_agrees_with_the_tables),
+		cmocka_unit_test(much_time_before_the_threshold_gives_a_hint),
 		cmocka_unit_test(kernel_frames_are_cut_to_the_last),
 		cmocka_unit_test(statistics_are_shown_when_verbose),
 		cmocka_unit_test(completeness_is_not_rounded_up),

@@ -12,7 +12,8 @@ const view = { endpoint: 0, name: null, span: null, find: "" };
 
 const STATES = [
 	["on-cpu", "on-CPU", "--cpu"], ["run-queue", "run queue", "--runq"],
-	["lock", "lock", "--lock"], ["sleep", "sleep", "--sleep"], ["poll", "poll", "--poll"],
+	["lock", "lock", "--lock"], ["condition", "condition", "--condition"],
+	["sleep", "sleep", "--sleep"], ["poll", "poll", "--poll"],
 	["net", "net", "--net"], ["io", "io", "--io"], ["disk", "disk", "--disk"],
 	["fault", "page fault", "--fault"], ["child", "child", "--other"],
 	["other", "other wait", "--other"], ["blocked", "wait, cause unknown", "--other"],
@@ -426,6 +427,8 @@ function drawFigures() {
 			   `max ${duration(e.max_ns)}`,
 			   `${e.slow} slower than ${duration(e.threshold_ns)}`, `${e.profiled} profiled`,
 			   `${e.unfinished} unfinished`,
+			   ...(e.unwound ? [`${e.unwound} left by exception or longjmp`] : []),
+			   ...(e.end_unknown ? [`${e.end_unknown} ends not seen`] : []),
 			   `complete ${(100 * e.completeness).toFixed(1)} %`] : ["no endpoint"];
 
 	byId("figures").textContent = parts.join("   ·   ");

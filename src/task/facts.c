@@ -197,6 +197,22 @@ const char *facts_env(const struct facts *f, const char *name)
 	return NULL;
 }
 
+struct facts_program facts_program(int proc_fd, pid_t pid)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%d/exe", pid);
+	if (fstatat(proc_fd, path, &st, 0))
+		return (struct facts_program){};
+	return (struct facts_program){.dev = st.st_dev, .ino = st.st_ino};
+}
+
+bool facts_same_program(struct facts_program a, struct facts_program b)
+{
+	return a.ino && a.ino == b.ino && a.dev == b.dev;
+}
+
 const char *facts_exe_base(const struct facts *f)
 {
 	const char *slash = f->exe ? strrchr(f->exe, '/') : NULL;

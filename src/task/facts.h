@@ -40,6 +40,15 @@ void facts_deinit(struct facts *f);
 /* Reads the parts that are not there yet. */
 void facts_need(int proc_fd, struct facts *f, unsigned int parts);
 
+/* The file that a process runs. */
+struct facts_program {
+	dev_t dev;
+	ino_t ino; /* 0: not known */
+};
+
+struct facts_program facts_program(int proc_fd, pid_t pid);
+bool facts_same_program(struct facts_program a, struct facts_program b);
+
 /* Value of an environment variable of f->environ; NULL. */
 const char *facts_env(const struct facts *f, const char *name);
 /* The last path element of the executable; "". */

@@ -42,6 +42,7 @@ struct entry {
 	uint32_t instance_id;             /* 0: none */
 	uint32_t seen;                    /* scan number */
 	uint32_t age;                     /* scans */
+	struct facts_program forked; /* known: a fork of a matched process that runs this, too */
 };
 
 struct instances {
@@ -314,19 +315,58 @@ static struct slot *slot_for(struct instances *t, const struct rules_service *ru
 
 static struct entry *look_at(struct instances *t, pid_t pid, int depth);
 
+/*
+ * Servers write into the titles of their forks what these do. While the parent is there it says what its
+ * fork is; an orphan stays what it was as long as it runs the program.
+ */
+static const struct rules_service *rule_of_fork(const struct instances *t, const struct entry *en,
+						struct facts *f, const struct entry *parent)
+{
+	const struct rules_service *rule = en->forked.ino ? en->rule : NULL;
+	struct facts_program was = en->forked, now;
+
+	if (parent && parent->instance_id) {
+		rule = parent->rule;
+		was = facts_program(t->proc_fd, parent->pid);
+	}
+	if (!rule)
+		return NULL;
+	now = facts_program(t->proc_fd, f->pid);
+	return facts_same_program(was, now) && rules_match_untitled(rule, t->proc_fd, f) ? rule
+											 : NULL;
+}
+
+static void note_fork(const struct instances *t, struct entry *en, const struct entry *parent)
+{
+	struct facts_program own;
+
+	if (!en->rule || !parent || parent->rule != en->rule)
+		return; /* what an orphan was is still known */
+	own = facts_program(t->proc_fd, en->pid);
+	en->forked = facts_same_program(own, facts_program(t->proc_fd, parent->pid))
+			     ? own
+			     : (struct facts_program){};
+}
+
 /* (Re)decides whom the process belongs to. Facts are those of the process now. */
 static void classify(struct instances *t, struct entry *en, struct facts *f, int depth)
 {
 	const struct rules_service *rule = rules_match_process(t->rules, t->proc_fd, f);
+	bool titles = t->rules->facts & FACTS_CMDLINE;
 	struct entry *parent = NULL;
 	struct slot *s;
 
 	en->parent = f->parent;
-	if (en->instance_id && en->rule == rule)
-		return; /* an orphaned worker stays where it is */
-	if (rule && rule->group == RULES_GROUP_TREE && f->parent > 1 && depth < ANCESTORS_MAX)
+	if (f->parent > 1 && depth < ANCESTORS_MAX &&
+	    (titles || (rule && rule->group == RULES_GROUP_TREE)))
 		parent = look_at(t, f->parent, depth + 1);
+	if (!rule && titles)
+		rule = rule_of_fork(t, en, f, parent);
+	if (rule && en->instance_id && en->rule == rule)
+		return; /* an orphaned worker stays where it is */
 	en->rule = rule;
+	if (titles)
+		note_fork(t, en, parent);
 	s = rule ? slot_for(t, rule, f, parent) : NULL;
 	if (s && s->pub.id == en->instance_id)
 		return;

@@ -2,6 +2,7 @@
 /*
  * instances.h: which processes are which instance of which service, now.
  *
+ * A fork of a matched process that runs the same program matches, too, whatever its title has become.
  * An instance is a distinct (service, instance name). A process belongs to the instance of its parent
  * when both match the same service and the service groups by tree (prefork servers); otherwise its
  * name comes from the service's template. The table is kept by scans of /proc; events about forks,

@@ -92,7 +92,7 @@ static bool match_env(const char *want, const struct facts *f)
 }
 
 /* Cheap facts first; each is read only when the ones before matched. */
-static bool matches(const struct rules_match *m, int proc_fd, struct facts *f)
+static bool matches(const struct rules_match *m, int proc_fd, struct facts *f, bool titled)
 {
 	if ((m->pid && m->pid != f->pid) || (m->has_uid && m->uid != f->uid))
 		return false;
@@ -101,7 +101,7 @@ static bool matches(const struct rules_match *m, int proc_fd, struct facts *f)
 		return false; /* a kernel thread, or gone */
 	if (m->exe && m->exe[0] && !glob_match(m->exe, f->exe))
 		return false;
-	if (m->cmdline && m->cmdline[0]) {
+	if (titled && m->cmdline && m->cmdline[0]) {
 		facts_need(proc_fd, f, FACTS_CMDLINE);
 		if (!f->cmdline || !glob_match(m->cmdline, f->cmdline))
 			return false;
@@ -123,9 +123,17 @@ const struct rules_service *rules_match_process(const struct rules *r, int proc_
 {
 	for (unsigned int i = 0; i < r->n_services; i++)
 		for (unsigned int k = 0; k < r->services[i].n_matches; k++)
-			if (matches(&r->services[i].matches[k], proc_fd, f))
+			if (matches(&r->services[i].matches[k], proc_fd, f, true))
 				return &r->services[i];
 	return NULL;
+}
+
+bool rules_match_untitled(const struct rules_service *s, int proc_fd, struct facts *f)
+{
+	for (unsigned int k = 0; k < s->n_matches; k++)
+		if (matches(&s->matches[k], proc_fd, f, false))
+			return true;
+	return false;
 }
 
 static bool by_exe(const struct rules_match *m)

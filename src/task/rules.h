@@ -157,6 +157,11 @@ struct rules *rules_free(struct rules *r);
 /* The first service that the process belongs to; NULL. Asks for facts that are not there yet. */
 const struct rules_service *rules_match_process(const struct rules *r, int proc_fd,
 						struct facts *f);
+/*
+ * The same for a process that is known to run the program of one that belongs to the service, when its
+ * title (cmdline) is left out of account.
+ */
+bool rules_match_untitled(const struct rules_service *s, int proc_fd, struct facts *f);
 /* Whether no process that runs this program can belong to a service, whatever else holds of it. */
 bool rules_rule_out_exe(const struct rules *r, const char *exe);
 /*

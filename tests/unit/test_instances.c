@@ -10,6 +10,9 @@
 #include "task/instances.h"
 #include "tests/unit/unit.h"
 
+/* Of this program, as it was started. */
+static char *title;
+
 /* Children of the test are the processes: they match by the variable that they are started with. */
 struct world {
 	struct rules *rules;
@@ -220,6 +223,79 @@ static void test_prefork_is_one_instance_and_survives_its_parent(void **state)
 	teardown(&w);
 }
 
+/* A fork of the test writes over its arguments, then makes a fork that does so as well. */
+static pid_t start_retitled(int *ret_fd)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (!pid) {
+		if (fork()) {
+			memset(title, 'p', strlen(title));
+			pause();
+			_exit(0);
+		}
+		memset(title, 'w', strlen(title));
+		if (write(ready[1], "x", 1) == 1)
+			pause();
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[1]);
+	*ret_fd = ready[0];
+	return pid;
+}
+
+static void test_forks_that_change_their_title(void **state)
+{
+	char rules[8400], exe[4096] = "";
+	const pid_t *pids;
+	struct rules *next;
+	struct world w;
+	size_t n;
+	pid_t pid;
+	int fd;
+
+	assert_true(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
+	snprintf(rules, sizeof(rules),
+		 "services: [{name: t, match: [{exe: \"%s\", cmdline: \"%s*\"}]}]\n", exe, title);
+	setup(&w, rules);
+	pid = start_retitled(&fd);
+	for (int i = 0; i < 20; i++)
+		instances_scan(w.t);
+	assert_string_equal(strchr(w.log, ' '), " ");
+	n = instances_pids(w.t, instances_at(w.t, 0)->id, &pids);
+	assert_int_equal(n, 3);
+	/* The grandchild has no parent any more that says what it is. */
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	for (int i = 0; i < 20; i++)
+		instances_scan(w.t);
+	n = instances_pids(w.t, instances_at(w.t, 0)->id, &pids);
+	assert_int_equal(n, 2);
+	for (size_t i = 0; i < n; i++)
+		if (pids[i] != getpid())
+			kill(pids[i], SIGKILL);
+	close(fd);
+
+	/* Another program is no fork of the same. */
+	pid = start("one");
+	instances_on_fork(w.t, getpid(), pid);
+	assert_int_equal(instances_of_pid(w.t, pid), 0);
+	stop(pid);
+
+	/* Rules that know none of them. */
+	next = rules_of("services: [{name: t, match: [{exe: /nonexistent, cmdline: x}]}]\n");
+	assert_int_equal(instances_reload(w.t, next), 0);
+	rules_free(w.rules);
+	w.rules = next;
+	assert_null(instances_at(w.t, 0));
+	teardown(&w);
+}
+
 static void test_short_lived_processes_leave_nothing(void **state)
 {
 	struct instances_stats before, after;
@@ -325,7 +401,7 @@ static void test_limit_of_instances(void **state)
 	teardown(&w);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_up_and_down),
@@ -334,7 +410,9 @@ int main(void)
 		cmocka_unit_test(test_held_instance_outlives_its_processes),
 		cmocka_unit_test(test_reload),
 		cmocka_unit_test(test_limit_of_instances),
+		cmocka_unit_test(test_forks_that_change_their_title),
 	};
 
+	title = argv[0];
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "app/agent.h"
 #include "app/command.h"
 #include "app/options.h"
 #include "app/profiler.h"
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "task/instances.h"
 #include "task/rules.h"
@@ -113,6 +118,55 @@ static void print_instances(const struct instances *t)
 	}
 }
 
+static bool has_instance(const struct instances *t, const struct rules_service *rule)
+{
+	const struct instance *i;
+
+	for (size_t n = 0; (i = instances_at(t, n)); n++)
+		if (instances_rule(t, i->id) == rule)
+			return true;
+	return false;
+}
+
+/* Services that nothing matches, maybe because a pattern for a path cannot match a whole one. */
+static void print_unmatched(const struct rules *rules, const struct instances *t)
+{
+	for (unsigned int i = 0; i < rules->n_services; i++) {
+		const struct rules_service *s = &rules->services[i];
+
+		if (has_instance(t, s))
+			continue;
+		printf("  %s: nothing matches\n", s->name);
+		for (unsigned int k = 0; k < s->n_matches; k++) {
+			const char *exe = s->matches[k].exe;
+
+			if (exe && exe[0] && !strchr("/*?[", exe[0]))
+				printf("    exe '%s' cannot: it is for the whole path, such as '*/%s'\n",
+				       exe, exe);
+		}
+	}
+}
+
+/* That of the agent itself may be made by systemd; the store's is not. */
+static int check_store(const struct rules *rules, const char *given)
+{
+	const char *path = given ? given : rules->agent.store;
+	char where[PATH_MAX + 64] = "--store";
+	AUTO_FREE char *folder = NULL;
+	struct stat st;
+
+	if (!path || !path[0])
+		return 0;
+	folder = strdup(path);
+	if (folder && !stat(dirname(folder), &st) && S_ISDIR(st.st_mode))
+		return 0;
+	if (!given)
+		snprintf(where, sizeof(where), "%s:%u: agent.store", rules->file,
+			 rules->agent.store_line);
+	log_error("%s: there is no folder for '%s'; make it, or name another file", where, path);
+	return EXIT_FAILED;
+}
+
 static int check_against_processes(const struct rules *rules, const char *file)
 {
 	struct instances_options o = {};
@@ -123,7 +177,7 @@ static int check_against_processes(const struct rules *rules, const char *file)
 	size_t n_endpoints;
 
 	if (profiler_check_rules(rules, &n_endpoints, &e)) {
-		log_error("%s: %s", file, e.text);
+		log_error("%s", e.text);
 		return EXIT_FAILED;
 	}
 	gethostname(hostname, sizeof(hostname) - 1);
@@ -139,12 +193,16 @@ static int check_against_processes(const struct rules *rules, const char *file)
 	printf("now %zu instances with %zu processes match%s\n", stats.n_instances,
 	       stats.n_processes, stats.n_instances ? ":" : "");
 	print_instances(t);
+	print_unmatched(rules, t);
+	if (readlink("/proc/1/exe", hostname, sizeof(hostname)) < 0 && errno == EACCES)
+		printf("processes of other users were not looked at: that needs root\n");
 	instances_free(t);
 	return 0;
 }
 
-static int check(const char *file)
+static int check(const struct agent_options *o)
 {
+	const char *file = o->config;
 	struct rules *rules = NULL;
 	struct errmsg e = {};
 	int r;
@@ -153,7 +211,9 @@ static int check(const char *file)
 		log_error("%s", e.text);
 		return EXIT_FAILED;
 	}
-	r = check_against_processes(rules, file);
+	r = check_store(rules, o->store);
+	if (!r)
+		r = check_against_processes(rules, file);
 	rules_free(rules);
 	return r;
 }
@@ -183,5 +243,5 @@ int cmd_agent(int argc, char **argv)
 		fputs(help, stdout);
 		return 0;
 	}
-	return o.check ? check(o.agent.config) : run(&o.agent);
+	return o.check ? check(&o.agent) : run(&o.agent);
 }

@@ -37,10 +37,15 @@ static int dial(const char *path, int *ret_fd, struct errmsg *e)
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) ||
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) ||
 	    connect(fd, (struct sockaddr *)&addr, sizeof(addr)))
-		return errmsg_set(
-			e, -errno,
-			"cannot reach the agent on '%s': %s; does `spanprof agent` run, and is this its socket (--socket PATH)?",
-			path, strerror(errno));
+		return errno == EACCES
+			       ? errmsg_set(
+					 e, -EACCES,
+					 "you may not talk to the agent on '%s': be root, or have agent.socket_users and agent.socket_mode in its rules let you",
+					 path)
+			       : errmsg_set(
+					 e, -errno,
+					 "cannot reach the agent on '%s': %s; does `spanprof agent` run, and is this its socket (--socket PATH)?",
+					 path, strerror(errno));
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }

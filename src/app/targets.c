@@ -35,12 +35,11 @@ static int add_target(struct target_list *list, const struct rules_service *s, c
 		      const char *name, struct errmsg *e)
 {
 	struct target t = {.rule = s, .slot = SLOT_NONE};
-	struct errmsg why = {};
 	int r;
 
 	t.spec = strdup(spec);
 	t.name = name && name[0] ? strdup(name) : NULL;
-	r = t.spec ? parse_target(&t, &why) : -ENOMEM;
+	r = t.spec ? parse_target(&t, e) : -ENOMEM;
 	if (!r)
 		r = vec_push(list, t);
 	if (!r)
@@ -48,24 +47,55 @@ static int add_target(struct target_list *list, const struct rules_service *s, c
 	free(t.spec);
 	free(t.name);
 	endpoint_free(t.parsed);
-	return errmsg_set(e, r, "service '%.64s': %.600s", s->name,
-			  why.text[0] ? why.text : "out of memory");
+	return r == -ENOMEM ? errmsg_set(e, r, "out of memory") : r;
 }
 
 static int add_preset(struct target_list *list, const struct rules_service *s,
 		      const struct rules_endpoint *ep, struct presets **presets, struct errmsg *e)
 {
 	const struct preset *preset;
-	struct errmsg why = {};
-	int r = *presets ? 0 : presets_open(presets, NULL, &why);
+	int r = *presets ? 0 : presets_open(presets, NULL, e);
 
 	if (!r)
-		r = presets_find(*presets, ep->preset, &preset, &why);
+		r = presets_find(*presets, ep->preset, &preset, e);
 	if (r)
-		return errmsg_set(e, r, "service '%.64s': %.600s", s->name, why.text);
+		return r;
 	for (size_t i = 0; !r && i < preset->endpoints.n; i++)
 		r = add_target(list, s, preset->endpoints.at[i], ep->name, e);
 	return r;
+}
+
+/* A specification is shown below what is wrong with it, with a mark under the place: here, in one line. */
+static void join_lines(char *text)
+{
+	char *to = text;
+
+	for (const char *from = text; *from; from++) {
+		if (*from != '\n') {
+			*to++ = *from;
+			continue;
+		}
+		from += strspn(from + 1, " ");
+		if (from[1] && from[1] != '^') {
+			*to++ = ':';
+			*to++ = ' ';
+		} else {
+			break;
+		}
+	}
+	*to = 0;
+}
+
+static int complain(const struct rules *rules, unsigned int service, unsigned int endpoint, int r,
+		    struct errmsg *why, struct errmsg *e)
+{
+	const struct rules_service *s = &rules->services[service];
+	const struct rules_endpoint *ep = &s->endpoints[endpoint];
+
+	join_lines(why->text);
+	return errmsg_set(e, r, "%s:%u: services[%u].endpoints[%u].%s: %.600s", rules->file,
+			  ep->line, service, endpoint,
+			  ep->preset && ep->preset[0] ? "preset" : "spec", why->text);
 }
 
 int targets_of_rules(const struct rules *rules, struct target_list *list, struct errmsg *e)
@@ -78,10 +108,13 @@ int targets_of_rules(const struct rules *rules, struct target_list *list, struct
 
 		for (unsigned int k = 0; !r && k < s->n_endpoints; k++) {
 			const struct rules_endpoint *ep = &s->endpoints[k];
+			struct errmsg why = {};
 
 			r = ep->preset && ep->preset[0]
-				    ? add_preset(list, s, ep, &presets, e)
-				    : add_target(list, s, ep->spec, ep->name, e);
+				    ? add_preset(list, s, ep, &presets, &why)
+				    : add_target(list, s, ep->spec, ep->name, &why);
+			if (r)
+				complain(rules, i, k, r, &why, e);
 		}
 	}
 	presets_free(presets);

@@ -22,6 +22,7 @@ struct rules *rules_free(struct rules *r)
 	if (!r)
 		return NULL;
 	free(r->agent.uids);
+	free(r->file);
 	rules_schema_free(r);
 	return NULL;
 }

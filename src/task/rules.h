@@ -42,7 +42,8 @@ struct rules_match {
 struct rules_endpoint {
 	char *spec;
 	char *preset;
-	char *name; /* display name: what tasks may call it */
+	char *name;        /* display name: what tasks may call it */
+	unsigned int line; /* in the file: for messages */
 };
 
 struct rules_service {
@@ -116,6 +117,7 @@ struct rules_agent {
 	uint64_t store_bytes;
 	uint64_t store_age_ms;
 	uint64_t scan_ns;
+	unsigned int store_line; /* in the file: for messages */
 };
 
 struct rules_limits {
@@ -145,6 +147,7 @@ struct rules {
 	struct rules_backend *backends;
 	unsigned int n_backends;
 	unsigned int facts; /* enum facts_part that matching may ask for */
+	char *file;         /* for messages */
 };
 
 /* -EINVAL and the message "FILE:LINE: KEY: what is wrong, what is allowed". */

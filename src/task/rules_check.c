@@ -21,7 +21,7 @@
 #define NS_PER_S  (1000 * NS_PER_MS)
 #define DAY_NS    (86400 * NS_PER_S)
 
-enum { PATH_BYTES = 128 };
+enum { PATH_BYTES = 128, KEY_BYTES = PATH_BYTES + 64 };
 
 struct check {
 	struct rules *rules;
@@ -34,7 +34,7 @@ struct check {
 static int __attribute__((format(printf, 3, 4)))
 complain(struct check *c, const char *key, const char *format, ...)
 {
-	char path[PATH_BYTES + 64], text[512];
+	char path[KEY_BYTES], text[512];
 	va_list ap;
 
 	snprintf(path, sizeof(path), "%s%s", c->at, key);
@@ -161,8 +161,15 @@ static int check_templates(struct check *c, struct rules_service *s, unsigned in
 	return 0;
 }
 
+static const char *at_key(const struct check *c, const char *key, char path[KEY_BYTES])
+{
+	snprintf(path, KEY_BYTES, "%s%s", c->at, key);
+	return path;
+}
+
 static int check_service(struct check *c, struct rules_service *s, unsigned int idx)
 {
+	char path[KEY_BYTES];
 	int r;
 
 	snprintf(c->at, sizeof(c->at), "services[%u].", idx);
@@ -183,6 +190,9 @@ static int check_service(struct check *c, struct rules_service *s, unsigned int 
 	}
 	for (unsigned int i = 0; i < s->n_endpoints; i++) {
 		snprintf(c->at, sizeof(c->at), "services[%u].endpoints[%u].", idx, i);
+		s->endpoints[i].line = yamlpos_line(c->pos, given(s->endpoints[i].preset)
+								    ? at_key(c, "preset", path)
+								    : at_key(c, "spec", path));
 		if (given(s->endpoints[i].spec) == given(s->endpoints[i].preset))
 			return complain(
 				c, "spec",
@@ -406,6 +416,7 @@ static int check_agent(struct check *c, struct rules_agent *a)
 	int r;
 
 	snprintf(c->at, sizeof(c->at), "agent.");
+	a->store_line = yamlpos_line(c->pos, "agent.store");
 	a->mode = 0600;
 	if (given(a->socket_mode)) {
 		a->mode = strtoul(a->socket_mode, &end, 8);
@@ -489,6 +500,9 @@ int rules_check(struct rules *rules, const char *file, const struct yamlpos *pos
 	struct check c = {.rules = rules, .file = file, .pos = pos, .e = e};
 	int r = check_agent(&c, &rules->agent);
 
+	rules->file = strdup(file);
+	if (!rules->file)
+		r = -ENOMEM;
 	if (!r)
 		r = check_limits(&c, &rules->limits);
 	for (unsigned int i = 0; !r && i < rules->n_services; i++)

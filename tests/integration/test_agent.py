@@ -418,6 +418,31 @@ def command_line():
 
 
 @test
+def check_of_the_rules():
+    """Every mistake is one line with its place; what matches nothing is said to."""
+    with folder() as d, caller() as target:
+        def run(rules):
+            (d / "rules.yaml").write_text(rules.replace("DIR", str(d)))
+            return spanprof("agent", "--check", "-c", d / "rules.yaml")
+
+        none = '- name: none\n  match: [{exe: "no-such-program"}]\n'
+        status, out, err = run(RULES + none)
+        check(status == 0 and not err and f"svc / i-{target.pid}" in out, f"{out} {err}")
+        check("  none: nothing matches\n    exe 'no-such-program' cannot" in out, out)
+        check("svc: nothing" not in out and "'*/no-such-program'" in out, out)
+        mistakes = [(RULES.replace("request(str(arg0))", "request(str(arg0"), r":7: services\[0\].endpoints\[0\].spec: "),
+                    (RULES.replace('spec: "request(str(arg0))"', "preset: postgers"),
+                     r":7: services\[0\].endpoints\[0\].preset: .*postgers"),
+                    (RULES + none + "  endpoints:\n  - preset: redis\n  - name: x\n    spec: '('\n",
+                     r":13: services\[1\].endpoints\[1\].spec: "),
+                    (RULES.replace("DIR/store.db", "DIR/nowhere/store.db"), ":2: agent.store: .*no folder")]
+        for rules, where in mistakes:
+            status, out, err = run(rules)
+            check(status == 1 and not out and re.search(r"rules.yaml" + where, err), f"{where}: {status} {out} {err}")
+            check(len(err.splitlines()) == 1, f"more than a line: {err}")
+
+
+@test
 def second_agent_on_the_same_socket():
     with folder() as d, Agent(d) as agent:
         status, _, err = spanprof("agent", "-c", agent.config)
@@ -460,6 +485,15 @@ def other_users_are_refused():
         out = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3", "-c", code],
                              capture_output=True, text=True, check=False)
         check('"code":"permission"' in out.stdout, f"{out}")
+        os.chmod(d / "sock", 0o600)
+        shutil.copy(SPANPROF, d / "spanprof")
+        out = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", d / "spanprof", "task", "list", "--socket",
+                              d / "sock"], capture_output=True, text=True, check=False)
+        check(out.returncode == 1 and "agent.socket_users" in out.stderr, f"{out}")
+        os.chmod(d / "rules.yaml", 0o644)
+        out = subprocess.run(["setpriv", "--reuid=65534", "--clear-groups", d / "spanprof", "agent", "--check", "-c",
+                              d / "rules.yaml"], capture_output=True, text=True, check=False)
+        check(out.returncode == 0 and "svc: nothing" in out.stdout and "needs root" in out.stdout, f"{out}")
         agent.ask("ping")
 
 

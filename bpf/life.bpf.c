@@ -143,6 +143,7 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 	if (!t || slot >= WIRE_SPANS_MAX)
 		return 0;
 	s = &t->spans[slot];
+	thread_resume(t);
 	now = wall_now(t, &wall);
 	tag = __sync_lock_test_and_set(&s->tag, SPAN_FREE);
 	state = SPAN_STATE(tag);

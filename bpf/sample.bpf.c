@@ -25,6 +25,7 @@ int sample_tick(struct bpf_perf_event_data *ctx)
 
 	if (!t || !t->depth)
 		return 0;
+	thread_resume(t);
 	sp = task_regs(task)->sp;
 	spans_check(t, sp, task_regs(task)->ip);
 	shot.mono_ns = wall_now(t, &shot.wall);

@@ -21,15 +21,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Size of a thread's kernel stack, or less where it is larger. */
 #define KERNEL_STACK_BYTES 16384
 
-static __always_inline void waiting_add(__s64 n)
-{
-	__u32 zero = 0;
-	__s64 *sum = bpf_map_lookup_elem(&n_waiting, &zero);
-
-	if (sum)
-		*sum += n;
-}
-
 /* Copies the window of a thread that leaves. Its next enter makes more room if that is too small. */
 static __always_inline void window_save(struct task_struct *prev, struct thread *t, __u64 sp)
 {
@@ -61,6 +52,7 @@ static __always_inline void switch_out(struct task_struct *prev, bool is_preempt
 
 	if (!t || !t->depth)
 		return;
+	thread_resume(t);
 	now = bpf_ktime_get_ns();
 	t->wall.oncpu_ns += now - t->wall_ns;
 	t->wall_ns = now;

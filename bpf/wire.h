@@ -440,6 +440,7 @@ enum wire_counter {
 	WIRE_C_NESTED_SKIP,    /* calls left out by "begin if none open" */
 	WIRE_C_SHORT_WAIT,     /* off-CPU intervals merged into a later one */
 	WIRE_C_WAKE_UNSEEN,    /* block without a wake-up: counted as blocked to its end */
+	WIRE_C_SWITCH_UNSEEN,  /* wait whose end was not seen: it ends at the wake-up */
 	WIRE_C_MEMBER_FULL,    /* forked or exec'ed process not followed: table full */
 	WIRE_C_MAX
 };

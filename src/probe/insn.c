@@ -128,6 +128,8 @@ static void judge_cost(const ZydisDecodedInstruction *i, const uint8_t *code, st
 		return;
 	}
 	if (i->mnemonic == ZYDIS_MNEMONIC_NOP) {
+		/* Linux 6.18 turns it into a call once it is hit, which overwrites the red zone. */
+		ret->refused |= i->length == 5;
 		ret->long_nop = !(i->length == 1 && code[0] == 0x90);
 		ret->cheap = !ret->long_nop;
 	} else {

@@ -31,7 +31,7 @@ struct insn {
 	uint8_t flow; /* enum insn_flow */
 	bool cheap;
 	bool long_nop; /* a nop of more than one byte: cheap on newer kernels only */
-	bool refused;  /* the kernel does not accept a probe here */
+	bool refused;  /* the kernel does not accept a probe here, or it would harm the program */
 	bool push;     /* pushes: SP goes down, but only after a probe has run */
 	bool endbr;
 	bool stores;   /* writes memory that is not addressed through RSP or RBP */

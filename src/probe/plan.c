@@ -285,16 +285,22 @@ int plan_rets(const struct resolved *f, const char *text, struct plan_target *re
 }
 
 /* The entry's place again, at the function's first byte. */
+static bool is_probed_safely(struct module *m, uint64_t vaddr)
+{
+	uint8_t code[16];
+	struct insn i;
+	size_t n = module_read_code(m, vaddr, code, sizeof(code));
+
+	return decode_insn(code, n, vaddr, &i) == 0 && !i.refused;
+}
+
 static int enter_at_first(struct plan *p)
 {
 	struct plan_place *entry = &p->entry.places[0];
 	struct module *m = binary_module(p->entry.function.binary);
-	uint8_t code[16];
-	struct insn i;
-	size_t n = module_read_code(m, entry->vaddr, code, sizeof(code));
 
 	entry->site = (struct site){.vaddr = entry->vaddr};
-	return decode_insn(code, n, entry->vaddr, &i) == 0 && !i.refused ? 0 : -EOPNOTSUPP;
+	return is_probed_safely(m, entry->vaddr) ? 0 : -EOPNOTSUPP;
 }
 
 /* A function of one block may be left where it is best entered. */
@@ -325,7 +331,7 @@ static bool add_usdt_place(struct plan_target *t, struct module *m, const struct
 	uint64_t shift = note->base && base->vaddr ? base->vaddr - note->base : 0;
 	struct plan_place place = {.vaddr = note->vaddr + shift};
 
-	if (t->n == PLAN_PLACES_MAX)
+	if (t->n == PLAN_PLACES_MAX || !is_probed_safely(m, place.vaddr))
 		return false;
 	place.site = (struct site){.vaddr = place.vaddr, .cheap = true};
 	if (note->semaphore &&
@@ -345,6 +351,7 @@ static int find_usdt(struct binary *b, const struct endpoint_target *target, str
 	struct section base = {0};
 	struct usdt_note note;
 	size_t bytes, off = 0;
+	bool unsafe = false;
 	int r = read_section(m, ".note.stapsdt", NOTES_BYTES_MAX, &data, &bytes);
 
 	if (r < 0)
@@ -360,10 +367,10 @@ static int find_usdt(struct binary *b, const struct endpoint_target *target, str
 			return -ENOMEM;
 		/* Places whose arguments lie elsewhere need another program: they are left out. */
 		if (strcmp(arguments, note.arguments) == 0)
-			add_usdt_place(t, m, &note, &base);
+			unsafe |= !add_usdt_place(t, m, &note, &base);
 	}
 	if (t->n == 0)
-		return -ENOENT;
+		return unsafe ? -EOPNOTSUPP : -ENOENT;
 	*ret_arguments = TAKE_PTR(arguments);
 	return 0;
 }
@@ -382,6 +389,11 @@ static int resolve_usdt(const struct resolve_input *in, const struct endpoint *e
 		r = r < 0 ? r : find_usdt(b, target, t, ret_arguments);
 		if (r == -ENOENT)
 			continue;
+		if (r == -EOPNOTSUPP)
+			return errmsg_set(
+				e, r,
+				"endpoint '%s': USDT probe %s:%s is an instruction that cannot be probed without harm, such as a nop of 5 bytes, which Linux 6.18 turns into a call that overwrites the red zone",
+				endpoint_text(ep), target->provider, target->name);
 		if (r < 0)
 			return r;
 		t->function = (struct resolved){

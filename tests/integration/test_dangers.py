@@ -15,9 +15,11 @@ SECONDS = 60 + COUNT / 2000
 # danger: rounds, in parts of COUNT
 DANGERS = {
     "returns": 1, "longjmp": 1, "siglongjmp": 0.5, "pthread_exit": 0.1, "pthread_cancel": 0.05,
-    "swapcontext": 1, "fork": 0.02, "first_fork": 0.1, "recursion": 0.02, "dear": 0.3, "dlopen": 1, "tail_calls": 1,
+    "swapcontext": 1, "fork": 0.02, "first_fork": 0.1, "recursion": 0.02, "dear": 0.3, "red_zone": 1, "dlopen": 1,
+    "tail_calls": 1,
 }
-ENDPOINTS = {"tail_calls": ["first_of_chain", "second_of_chain", "request"], "recursion": ["recurse"]}
+ENDPOINTS = {"tail_calls": ["first_of_chain", "second_of_chain", "request"], "recursion": ["recurse"],
+             "red_zone": ["red_zone"]}
 
 
 def play(program, *args, endpoints=("request",), options=(), seconds=SECONDS):
@@ -55,7 +57,7 @@ def danger(name):
     for index in range(len(endpoints)):
         want = calls // len(endpoints)
         _, ended, unknown = all_counted(profile, index, want)
-        if name in ("returns", "dear", "tail_calls", "first_fork"):
+        if name in ("returns", "dear", "red_zone", "tail_calls", "first_fork"):
             check(unknown <= 5, f"{unknown} ends were not seen")
         # dlopen: each load may be at another address, and a busy machine may learn none of them in
         # time; then all ends are unknown, which all_counted() has checked.

@@ -63,7 +63,14 @@ static const struct entry_case entries[] = {
 	 false,
 	 0,
 	 0},
-	{"5-byte nop without the kernel's help", {0x0f, 0x1f, 0x44, 0, 0, 0xc3}, 6, 0, false, 0, 0},
+	{"4-byte nop without the kernel's help", {0x0f, 0x1f, 0x40, 0, 0xc3}, 5, 0, false, 0, 0},
+	{"5-byte nop: some kernels make a call of it",
+	 {0x0f, 0x1f, 0x44, 0, 0, 0xc3},
+	 6,
+	 0,
+	 false,
+	 5,
+	 0},
 };
 
 static void entry_sites(void **state)
@@ -147,12 +154,31 @@ static void unused_arguments(void **state)
 
 static void long_nops_are_cheap_where_emulated(void **state)
 {
-	const uint8_t code[] = {0x0f, 0x1f, 0x44, 0, 0, 0xc3};
+	const uint8_t code[] = {0x0f, 0x1f, 0x40, 0, 0xc3};
 	struct site_function f = {.code = code, .code_bytes = sizeof(code), .vaddr = 0x1000};
 	struct site s;
 
 	assert_int_equal(site_choose_entry(&f, 0, &with_nops, &s), SITE_OK);
 	assert_true(s.cheap);
+}
+
+static void nops_of_five_bytes_are_left_alone(void **state)
+{
+	/* mov %rdi,-8(%rsp); nop of 5 bytes; mov -8(%rsp),%rax; ret */
+	const uint8_t entry[] = {0x48, 0x89, 0x7c, 0x24, 0xf8, 0x0f, 0x1f, 0x44,
+				 0,    0,    0x48, 0x8b, 0x44, 0x24, 0xf8, 0xc3};
+	/* call; nop of 5 bytes; mov %rax,%rbx; ret */
+	const uint8_t code[] = {0xe8, 0, 0, 0, 0, 0x0f, 0x1f, 0x44, 0, 0, 0x48, 0x89, 0xc3, 0xc3};
+	struct site_function f = {.code = entry, .code_bytes = sizeof(entry), .vaddr = 0x1000};
+	struct site_return at = {
+		.code = code, .code_bytes = sizeof(code), .before = 5, .vaddr = 0x1005};
+	struct site s;
+
+	assert_int_equal(site_choose_entry(&f, 0, &with_nops, &s), SITE_OK);
+	assert_int_equal(s.vaddr, 0x1000);
+	assert_false(s.cheap);
+	assert_int_equal(site_choose_return(&at, 0, &with_nops, &s), SITE_OK);
+	assert_int_equal(s.vaddr, 0x100a);
 }
 
 static void no_instruction_no_site(void **state)
@@ -305,6 +331,7 @@ int main(void)
 		cmocka_unit_test(copies_are_followed),
 		cmocka_unit_test(unused_arguments),
 		cmocka_unit_test(long_nops_are_cheap_where_emulated),
+		cmocka_unit_test(nops_of_five_bytes_are_left_alone),
 		cmocka_unit_test(no_instruction_no_site),
 		cmocka_unit_test(return_sites),
 		cmocka_unit_test(instructions),

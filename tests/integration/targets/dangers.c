@@ -32,6 +32,8 @@ FRAME long second_of_chain(long n, int how);
 FRAME long recurse(long n, int how);
 FRAME long called_back(long n, int how);
 long dear_caller(long n, int how);
+long red_zone(long n);
+long red_zone_caller(long n);
 
 enum { HOW_RETURN, HOW_JUMP, HOW_EXIT, HOW_WAIT, HOW_SWITCH, HOW_FORK, HOW_SIGNAL };
 
@@ -133,6 +135,44 @@ __asm__(".text\n"
 	"	ret\n"
 	"	.cfi_endproc\n"
 	".size dear_caller, .-dear_caller\n");
+
+/*
+ * Values below SP live across a nop of five bytes, which is the only instruction here that is cheap to
+ * probe: a kernel that makes a call of it would overwrite them.
+ */
+#define NOP5 ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n"
+__asm__(".text\n"
+	".globl red_zone, red_zone_caller\n"
+	".type red_zone, @function\n"
+	"red_zone:\n"
+	"	.cfi_startproc\n"
+	"	movq %rdi, -8(%rsp)\n"
+	"	" NOP5 "	movq -8(%rsp), %rax\n"
+	"	addq $1, %rax\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size red_zone, .-red_zone\n"
+	".type red_zone_caller, @function\n"
+	"red_zone_caller:\n"
+	"	.cfi_startproc\n"
+	"	subq $8, %rsp\n"
+	"	.cfi_def_cfa_offset 16\n"
+	"	call red_zone\n"
+	"	movq %rax, -8(%rsp)\n"
+	"	" NOP5 "	movq -8(%rsp), %rax\n"
+	"	addq $8, %rsp\n"
+	"	.cfi_def_cfa_offset 8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size red_zone_caller, .-red_zone_caller\n");
+
+static void play_red_zone(long count)
+{
+	for (long i = 0; i < count; i++) {
+		count_call();
+		expect(red_zone_caller(i) == i + 1);
+	}
+}
 
 static void play_returns(long count)
 {
@@ -330,6 +370,7 @@ static const struct danger {
 	{"tail_calls", play_tail_calls},
 	{"recursion", play_recursion},
 	{"dear", play_dear},
+	{"red_zone", play_red_zone},
 	{"dlopen", play_dlopen},
 };
 

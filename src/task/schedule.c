@@ -539,7 +539,10 @@ int schedule_restore_run(struct schedule *s, struct schedule_task *t,
 		r.resume = true;
 	} else if (r.state == TASK_STATE_FLUSHING) {
 		r.flush_mono_ns = now.mono_ns;
-		r.how = TASK_EVENT_INTERRUPTED;
+		if (is_counted_out(t, &r))
+			t->hold_mono_ns = 0; /* as in count_out() */
+		else
+			r.how = TASK_EVENT_INTERRUPTED;
 	} else if (r.state == TASK_STATE_QUEUED && t->local) {
 		return 0; /* made anew when its instance is up */
 	}

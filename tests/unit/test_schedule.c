@@ -525,12 +525,13 @@ static void test_restart_of_a_local_task(void **state)
 	teardown(&f);
 }
 
-static void restore_counted(struct fixture *f, uint32_t n_spans)
+static void restore_counted(struct fixture *f, enum task_state run_state, uint32_t n_spans)
 {
 	struct schedule_task st = {
 		.task = make("t1", ""), .local = true, .state = TASK_STATE_RUNNING};
-	struct schedule_run r = {.instance = "i1", .state = TASK_STATE_RUNNING, .n_spans = n_spans};
+	struct schedule_run r = {.instance = "i1", .state = run_state, .n_spans = n_spans};
 
+	r.how = TASK_EVENT_FINISHED;
 	st.task.max_spans = 2;
 	st.task.end_by_count = true;
 	st.n_spans = n_spans;
@@ -546,7 +547,7 @@ static void test_restart_goes_on_counting(void **state)
 	struct fixture f;
 
 	setup(&f, NULL);
-	restore_counted(&f, 1);
+	restore_counted(&f, TASK_STATE_RUNNING, 1);
 	up(&f, 3, "svc", "i1", true);
 	expect_log(&f, "start t1@i1; event resumed@i1");
 	t = schedule_task_at(f.s, 0);
@@ -561,9 +562,16 @@ static void test_restart_goes_on_counting(void **state)
 
 	/* The agent was killed after the last span. */
 	setup(&f, NULL);
-	restore_counted(&f, 2);
+	restore_counted(&f, TASK_STATE_RUNNING, 2);
 	up(&f, 3, "svc", "i1", true);
 	expect_log(&f, "event finished@i1; finished finished@i1");
+	assert_int_equal(schedule_task_at(f.s, 0)->state, TASK_STATE_FINISHED);
+	teardown(&f);
+
+	/* And after it had said so. */
+	setup(&f, NULL);
+	restore_counted(&f, TASK_STATE_FLUSHING, 2);
+	expect_log(&f, "finished finished@i1");
 	assert_int_equal(schedule_task_at(f.s, 0)->state, TASK_STATE_FINISHED);
 	teardown(&f);
 }

@@ -7,7 +7,6 @@
 
 #include "app/command.h"
 #include "app/control_client.h"
-#include "app/options.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -49,12 +48,10 @@ static const struct option long_options[] = {
 };
 
 struct options {
+	struct client_options client;
 	struct store_filter filter;
 	const char *min_text;
 	const char *store;
-	const char *socket;
-	bool json;
-	bool help;
 };
 
 static int parse_number(struct options *o, int option)
@@ -77,8 +74,10 @@ static int parse_number(struct options *o, int option)
 	return 0;
 }
 
-static int parse_one(struct options *o, int option)
+static int parse_one(void *ctx, int option)
 {
+	struct options *o = ctx;
+
 	switch (option) {
 	case 't':
 		o->filter.task_id = optarg;
@@ -95,15 +94,6 @@ static int parse_one(struct options *o, int option)
 	case 'S':
 		o->store = optarg;
 		return 0;
-	case 'k':
-		o->socket = optarg;
-		return 0;
-	case 'j':
-		o->json = true;
-		return 0;
-	case 'h':
-		o->help = true;
-		return 0;
 	case 'm':
 	case 'l':
 		return parse_number(o, option);
@@ -114,17 +104,12 @@ static int parse_one(struct options *o, int option)
 
 static int parse(struct options *o, int argc, char **argv)
 {
-	int option, r = 0;
+	int r = client_parse(&o->client, argc, argv, long_options, parse_one, o);
 
-	optind = 1;
-	while (!r && (option = next_option(argc, argv, ":h", long_options)) != -1)
-		r = parse_one(o, option);
-	if (r || o->help)
+	if (!r && !o->client.help)
+		r = client_parse_end(argc, argv);
+	if (r || o->client.help)
 		return r;
-	if (optind < argc) {
-		log_error("spans: '%s' is too much; see 'spanprof spans --help'", argv[optind]);
-		return EXIT_USAGE;
-	}
 	if (o->filter.slowest && !o->store) {
 		log_error("spans: --slowest needs --store FILE");
 		return EXIT_USAGE;
@@ -159,9 +144,8 @@ static void print_spans(const struct options *o, const json_t *result)
 	const json_t *s;
 	size_t i;
 
-	if (o->json) {
-		json_dumpf(result, stdout, JSON_INDENT(2));
-		printf("\n");
+	if (o->client.json) {
+		client_print_json(result);
 		return;
 	}
 	print_head();
@@ -185,7 +169,7 @@ static int ask(const struct options *o)
 	set_optional(request, "instance", o->filter.instance);
 	set_optional(request, "min_duration", o->min_text);
 	json_object_set_new(request, "limit", json_integer(o->filter.limit));
-	if (control_ask(o->socket, request, &result, &e)) {
+	if (control_ask(o->client.socket, request, &result, &e)) {
 		log_error("spans: %s", e.text);
 		return EXIT_FAILED;
 	}
@@ -238,7 +222,7 @@ int cmd_spans(int argc, char **argv)
 
 	if (r)
 		return r;
-	if (o.help) {
+	if (o.client.help) {
 		fputs(help, stdout);
 		return 0;
 	}

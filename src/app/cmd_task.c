@@ -7,10 +7,8 @@
 
 #include "app/command.h"
 #include "app/control_client.h"
-#include "app/options.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "base/units.h"
 
 static const char help[] =
@@ -56,13 +54,11 @@ static const struct option long_options[] = {
 };
 
 struct options {
-	const char *socket;
+	struct client_options client;
 	const char *verb;
 	const char *id; /* the argument of show, log, cancel */
 	json_t *task;   /* owned: members of create */
 	json_t *more;   /* owned: members of the others */
-	bool json;
-	bool help;
 };
 
 static int set_count(json_t *o, const char *key, const char *text)
@@ -149,23 +145,16 @@ static int parse_value(struct options *o, int option)
 	}
 }
 
-static int parse_one(struct options *o, int option)
+static int parse_one(void *ctx, int option)
 {
+	struct options *o = ctx;
+
 	switch (option) {
 	case 'f':
 		json_object_set_new(o->task, "from_start", json_true());
 		return 0;
 	case 'c':
 		json_object_set_new(o->task, "end_by_count", json_true());
-		return 0;
-	case 'k':
-		o->socket = optarg;
-		return 0;
-	case 'j':
-		o->json = true;
-		return 0;
-	case 'h':
-		o->help = true;
 		return 0;
 	default:
 		return parse_value(o, option);
@@ -197,12 +186,9 @@ static int check(struct options *o)
 
 static int parse(struct options *o, int argc, char **argv)
 {
-	int option, r = 0;
+	int r = client_parse(&o->client, argc, argv, long_options, parse_one, o);
 
-	optind = 1;
-	while (!r && (option = next_option(argc, argv, ":h", long_options)) != -1)
-		r = parse_one(o, option);
-	if (r || o->help)
+	if (r || o->client.help)
 		return r;
 	if (optind >= argc || argc - optind > 2) {
 		log_error(
@@ -216,23 +202,18 @@ static int parse(struct options *o, int argc, char **argv)
 
 /* ---- printing ---- */
 
-/* Names come from elsewhere. */
-static const char *clean(char *buf, size_t n, const char *text)
-{
-	return text_copy_printable(buf, n, text, strlen(text));
-}
-
 static void print_task_line(const json_t *t)
 {
 	char id[64], service[40], instance[40], endpoint[48];
 
-	printf("%-28s %-9s %-8s %6lld  %s / %s  %s\n", clean(id, sizeof(id), control_text(t, "id")),
-	       control_text(t, "state"), control_text(t, "source"), control_number(t, "n_spans"),
-	       clean(service, sizeof(service), control_text(t, "service")),
+	printf("%-28s %-9s %-8s %6lld  %s / %s  %s\n",
+	       client_clean(id, sizeof(id), control_text(t, "id")), control_text(t, "state"),
+	       control_text(t, "source"), control_number(t, "n_spans"),
+	       client_clean(service, sizeof(service), control_text(t, "service")),
 	       control_text(t, "instance")[0]
-		       ? clean(instance, sizeof(instance), control_text(t, "instance"))
+		       ? client_clean(instance, sizeof(instance), control_text(t, "instance"))
 		       : "all",
-	       clean(endpoint, sizeof(endpoint), control_text(t, "endpoint")));
+	       client_clean(endpoint, sizeof(endpoint), control_text(t, "endpoint")));
 }
 
 static void print_list(const json_t *result)
@@ -259,8 +240,9 @@ static void print_run(const json_t *run)
 	/* How it has finished, unless it just has. */
 	if (!how[0] || !strcmp(how, state))
 		how = state;
-	printf("  on %s: %s, %lld span%s\n", clean(buf, sizeof(buf), control_text(run, "instance")),
-	       how, n, n == 1 ? "" : "s");
+	printf("  on %s: %s, %lld span%s\n",
+	       client_clean(buf, sizeof(buf), control_text(run, "instance")), how, n,
+	       n == 1 ? "" : "s");
 }
 
 static void print_task(const json_t *t)
@@ -273,7 +255,8 @@ static void print_task(const json_t *t)
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(texts); i++)
-		printf("%-13s %s\n", texts[i], clean(buf, sizeof(buf), control_text(t, texts[i])));
+		printf("%-13s %s\n", texts[i],
+		       client_clean(buf, sizeof(buf), control_text(t, texts[i])));
 	printf("%-13s %g ms\n%-13s %g ms\n", "threshold", control_real(t, "threshold_ms"), "period",
 	       control_real(t, "period_ms"));
 	printf("%-13s %g s%s\n", "duration", control_real(t, "duration_ms") / 1000,
@@ -296,17 +279,16 @@ static void print_log(const json_t *result)
 
 		printf("%s  %-11s %-8s %s  %s  %s\n", control_time(when, control_number(e, "ms")),
 		       control_text(e, "event"), control_text(e, "source"),
-		       clean(id, sizeof(id), control_text(e, "id")),
-		       clean(instance, sizeof(instance), control_text(e, "instance")),
-		       clean(text, sizeof(text), control_text(e, "text")));
+		       client_clean(id, sizeof(id), control_text(e, "id")),
+		       client_clean(instance, sizeof(instance), control_text(e, "instance")),
+		       client_clean(text, sizeof(text), control_text(e, "text")));
 	}
 }
 
 static void print_result(const struct options *o, const json_t *result)
 {
-	if (o->json) {
-		json_dumpf(result, stdout, JSON_INDENT(2));
-		printf("\n");
+	if (o->client.json) {
+		client_print_json(result);
 	} else if (!strcmp(o->verb, "create")) {
 		printf("%s\n", control_text(result, "id"));
 		if (strcmp(control_text(result, "state"), "accepted"))
@@ -332,7 +314,7 @@ static int ask(struct options *o)
 		json_object_set(request, "task", o->task);
 	else if (o->id)
 		json_object_set_new(request, "id", json_string(o->id));
-	if (control_ask(o->socket, request, &result, &e)) {
+	if (control_ask(o->client.socket, request, &result, &e)) {
 		log_error("task %s: %s", o->verb, e.text);
 		return EXIT_FAILED;
 	}
@@ -346,7 +328,7 @@ int cmd_task(int argc, char **argv)
 	struct options o = {.task = json_object(), .more = json_object()};
 	int r = parse(&o, argc, argv);
 
-	if (!r && o.help)
+	if (!r && o.client.help)
 		fputs(help, stdout);
 	else if (!r)
 		r = ask(&o);

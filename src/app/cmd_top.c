@@ -8,9 +8,7 @@
 
 #include "app/command.h"
 #include "app/control_client.h"
-#include "app/options.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "base/units.h"
 
 static const char help[] =
@@ -41,16 +39,16 @@ static const struct option long_options[] = {
 };
 
 struct options {
-	const char *socket;
+	struct client_options client;
 	uint64_t interval_ns;
 	uint64_t count;
 	bool metrics;
-	bool json;
-	bool help;
 };
 
-static int parse_one(struct options *o, int option)
+static int parse_one(void *ctx, int option)
 {
+	struct options *o = ctx;
+
 	switch (option) {
 	case 'i':
 		if (!parse_duration(optarg, &o->interval_ns) && o->interval_ns >= 100000000)
@@ -65,15 +63,6 @@ static int parse_one(struct options *o, int option)
 	case 'm':
 		o->metrics = true;
 		return 0;
-	case 'k':
-		o->socket = optarg;
-		return 0;
-	case 'j':
-		o->json = true;
-		return 0;
-	case 'h':
-		o->help = true;
-		return 0;
 	default:
 		return EXIT_USAGE;
 	}
@@ -81,21 +70,9 @@ static int parse_one(struct options *o, int option)
 
 static int parse(struct options *o, int argc, char **argv)
 {
-	int option, r = 0;
+	int r = client_parse(&o->client, argc, argv, long_options, parse_one, o);
 
-	optind = 1;
-	while (!r && (option = next_option(argc, argv, ":h", long_options)) != -1)
-		r = parse_one(o, option);
-	if (!r && !o->help && optind < argc) {
-		log_error("top: '%s' is too much; see 'spanprof top --help'", argv[optind]);
-		r = EXIT_USAGE;
-	}
-	return r;
-}
-
-static const char *clean(char *buf, size_t n, const char *text)
-{
-	return text_copy_printable(buf, n, text, strlen(text));
+	return r || o->client.help ? r : client_parse_end(argc, argv);
 }
 
 static void print_agent(const json_t *t)
@@ -126,15 +103,15 @@ static void print_tasks(const json_t *t)
 
 	printf("\n%-28s %-9s %5s %7s  %s\n", "task", "state", "runs", "spans",
 	       "service / instance  endpoint");
-	json_array_foreach(json_object_get(t, "tasks"), i, task)
-		printf("%-28s %-9s %5lld %7lld  %s / %s  %s\n",
-		       clean(id, sizeof(id), control_text(task, "id")), control_text(task, "state"),
-		       control_number(task, "n_running"), control_number(task, "n_spans"),
-		       clean(service, sizeof(service), control_text(task, "service")),
-		       control_text(task, "instance")[0]
-			       ? clean(instance, sizeof(instance), control_text(task, "instance"))
-			       : "all",
-		       clean(endpoint, sizeof(endpoint), control_text(task, "endpoint")));
+	json_array_foreach(json_object_get(t, "tasks"), i, task) printf(
+		"%-28s %-9s %5lld %7lld  %s / %s  %s\n",
+		client_clean(id, sizeof(id), control_text(task, "id")), control_text(task, "state"),
+		control_number(task, "n_running"), control_number(task, "n_spans"),
+		client_clean(service, sizeof(service), control_text(task, "service")),
+		control_text(task, "instance")[0]
+			? client_clean(instance, sizeof(instance), control_text(task, "instance"))
+			: "all",
+		client_clean(endpoint, sizeof(endpoint), control_text(task, "endpoint")));
 }
 
 static void print_links(const json_t *t)
@@ -147,10 +124,10 @@ static void print_links(const json_t *t)
 	       "sent", "dropped", "errors", "queued");
 	json_array_foreach(json_object_get(t, "links"), i, l)
 		printf("%-12s %-11s %-7s %-14s %10lld %10lld %8lld %10lld\n",
-		       clean(name, sizeof(name), control_text(l, "name")), control_text(l, "kind"),
-		       control_text(l, "role"), control_text(l, "state"), control_number(l, "sent"),
-		       control_number(l, "dropped"), control_number(l, "errors"),
-		       control_number(l, "queued_bytes"));
+		       client_clean(name, sizeof(name), control_text(l, "name")),
+		       control_text(l, "kind"), control_text(l, "role"), control_text(l, "state"),
+		       control_number(l, "sent"), control_number(l, "dropped"),
+		       control_number(l, "errors"), control_number(l, "queued_bytes"));
 }
 
 static void print_losses(json_t *t)
@@ -172,7 +149,7 @@ static int once(const struct options *o, bool clear)
 	struct errmsg e = {};
 
 	json_object_set_new(request, "cmd", json_string(o->metrics ? "metrics" : "top"));
-	if (control_ask(o->socket, request, &result, &e)) {
+	if (control_ask(o->client.socket, request, &result, &e)) {
 		log_error("top: %s", e.text);
 		return EXIT_FAILED;
 	}
@@ -180,9 +157,8 @@ static int once(const struct options *o, bool clear)
 		printf("\033[H\033[2J");
 	if (o->metrics) {
 		fputs(control_text(result, "text"), stdout);
-	} else if (o->json) {
-		json_dumpf(result, stdout, JSON_INDENT(2));
-		printf("\n");
+	} else if (o->client.json) {
+		client_print_json(result);
 	} else {
 		print_agent(result);
 		print_tasks(result);
@@ -201,7 +177,7 @@ int cmd_top(int argc, char **argv)
 
 	if (r)
 		return r;
-	if (o.help) {
+	if (o.client.help) {
 		fputs(help, stdout);
 		return 0;
 	}

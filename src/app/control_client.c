@@ -11,7 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app/command.h"
+#include "app/options.h"
 #include "base/cleanup.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "task/control_message.h"
 
 enum { REPLY_MAX = 64 << 20, CHUNK = 64 * 1024, TIMEOUT_S = 30 };
@@ -173,4 +177,47 @@ const char *control_time(char buf[32], long long epoch_ms)
 	if (!epoch_ms || !localtime_r(&s, &tm) || !strftime(buf, 32, "%Y-%m-%d %H:%M:%S", &tm))
 		strcpy(buf, "-");
 	return buf;
+}
+
+int client_parse(struct client_options *o, int argc, char **argv, const struct option *longs,
+		 int (*other)(void *ctx, int option), void *ctx)
+{
+	int option, r = 0;
+
+	optind = 1;
+	while (!r && (option = next_option(argc, argv, ":h", longs)) != -1) {
+		switch (option) {
+		case 'k':
+			o->socket = optarg;
+			break;
+		case 'j':
+			o->json = true;
+			break;
+		case 'h':
+			o->help = true;
+			break;
+		default:
+			r = other(ctx, option);
+		}
+	}
+	return r;
+}
+
+int client_parse_end(int argc, char **argv)
+{
+	if (optind >= argc)
+		return 0;
+	log_error("%s: '%s' is too much; see 'spanprof %s --help'", argv[0], argv[optind], argv[0]);
+	return EXIT_USAGE;
+}
+
+void client_print_json(const json_t *result)
+{
+	json_dumpf(result, stdout, JSON_INDENT(2));
+	printf("\n");
+}
+
+const char *client_clean(char *buf, size_t n, const char *text)
+{
+	return text_copy_printable(buf, n, text, strlen(text));
 }

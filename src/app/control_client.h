@@ -5,7 +5,9 @@
 #ifndef SPANPROF_APP_CONTROL_CLIENT_H
 #define SPANPROF_APP_CONTROL_CLIENT_H
 
+#include <getopt.h>
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "app/agent.h"
 #include "base/errmsg.h"
@@ -16,6 +18,26 @@
  * what the agent said, or why it could not be asked.
  */
 int control_ask(const char *path, json_t *take_request, json_t **ret_result, struct errmsg *e);
+
+/* Of every command that asks an agent: --socket ('k'), --json ('j'), --help ('h'). */
+struct client_options {
+	const char *socket;
+	bool json;
+	bool help;
+};
+
+/*
+ * The options up to the first word that is none; other is called for those that are not everybody's, until
+ * it returns anything but 0. 0, or EXIT_USAGE after a message.
+ */
+int client_parse(struct client_options *o, int argc, char **argv, const struct option *longs,
+		 int (*other)(void *ctx, int option), void *ctx);
+/* For commands without arguments: EXIT_USAGE after a message when there is one all the same. */
+int client_parse_end(int argc, char **argv);
+/* With a newline, for --json. */
+void client_print_json(const json_t *result);
+/* Names come from elsewhere: what a terminal may not be sent is left out. buf is returned. */
+const char *client_clean(char *buf, size_t n, const char *text);
 
 /* Members of answers; "" and 0 when they are not there. */
 const char *control_text(const json_t *o, const char *key);

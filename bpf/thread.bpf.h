@@ -177,4 +177,11 @@ static __always_inline bool span_covers(const struct span *s, __u64 sp)
 	return sp <= s->entry_sp + 8 && s->entry_sp - sp + 8 < WIRE_STACK_SPREAD;
 }
 
+/* SP above the frame that the begin function had: the function that called it has been left, too. */
+static __always_inline bool span_left(const struct span *s, __u64 sp)
+{
+	return (s->flags & SPAN_F_BY_END) && sp > s->entry_sp + 8 &&
+	       sp - s->entry_sp < WIRE_STACK_SPREAD;
+}
+
 #endif

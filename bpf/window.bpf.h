@@ -50,11 +50,15 @@ static __always_inline __s32 regs_syscall(const struct pt_regs *regs)
 	return (__s64)regs->orig_ax >= 0 ? (__s32)regs->orig_ax : -1;
 }
 
+/* Of a span whose frame has been left nothing says how far its stack reaches. */
+enum { WINDOW_LEFT = 2 * WIRE_PAGE };
+
 /* The extent of the window at sp for the spans that may be profiled; at most `limit` bytes. */
 static __always_inline void window_extent(const struct thread *t, __u64 sp, __u32 limit,
 					  struct window *ret)
 {
 	__u64 bytes = 0;
+	bool left = false;
 
 	ret->start = sp - WIRE_REDZONE;
 	ret->bytes = 0;
@@ -72,8 +76,11 @@ static __always_inline void window_extent(const struct thread *t, __u64 sp, __u3
 			bytes = (s->entry_sp + 8 + WIRE_REDZONE - sp + 7) & ~7ULL;
 			break;
 		}
+		left |= span_left(s, sp);
 		ret->flags = WIRE_SNAP_F_FOREIGN;
 	}
+	if (!bytes && left)
+		bytes = limit < WINDOW_LEFT ? limit : WINDOW_LEFT;
 	if (!bytes)
 		return;
 	ret->flags = 0;

@@ -97,7 +97,7 @@ static enum stack_stop check_spans(struct walk *w, const struct unwind_frame *at
 
 	for (size_t i = 0; i < w->in->n_spans && i < WIRE_NAMED_MAX; i++) {
 		bool encloses = (spans[i].flags & WIRE_SPAN_F_NO_FRAME) && !w->ret->span_depth[i] &&
-				at->cfa > spans[i].entry_sp + 8;
+				at->cfa > spans[i].entry_sp + 8 && !(w->ret->left & 1U << i);
 
 		if (at->cfa == spans[i].entry_sp + 8 || encloses)
 			w->ret->span_depth[i] = w->ret->n;
@@ -106,7 +106,9 @@ static enum stack_stop check_spans(struct walk *w, const struct unwind_frame *at
 		return GO_ON;
 	if (w->ret->span_depth[w->goal])
 		return w->goal ? STACK_STOP_FOREIGN : STACK_STOP_ENDPOINT;
-	return at->cfa > spans[w->goal].entry_sp + 8 ? STACK_STOP_PAST : GO_ON;
+	return at->cfa > spans[w->goal].entry_sp + 8 && !(w->ret->left & 1U << w->goal)
+		       ? STACK_STOP_PAST
+		       : GO_ON;
 }
 
 /*
@@ -188,6 +190,18 @@ static uint32_t find_returned(const struct unwind_input *in)
 	return returned;
 }
 
+/* Where the stack of such a span ends is not known: it is taken to be all of the thread's. */
+static uint32_t find_left(const struct unwind_input *in)
+{
+	uint32_t left = 0;
+
+	for (size_t i = 0; i < in->n_spans && i < WIRE_NAMED_MAX; i++)
+		if ((in->spans[i].flags & WIRE_SPAN_F_NO_FRAME) &&
+		    in->regs->r[WIRE_REG_RSP] > in->spans[i].entry_sp + 8)
+			left |= 1U << i;
+	return left;
+}
+
 void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
 		   struct unwind_stack *ret)
 {
@@ -210,8 +224,23 @@ void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *c
 	ret->n = 0;
 	memset(ret->span_depth, 0, sizeof(ret->span_depth));
 	ret->returned = find_returned(in);
+	ret->left = find_left(in);
 	do
 		stop = step(&w, find, ctx);
 	while (stop == GO_ON);
 	ret->stop = stop;
+}
+
+size_t unwind_span_frames(const struct unwind_stack *stack, const struct wire_snap_span *span,
+			  size_t i)
+{
+	size_t n = 0;
+
+	if (stack->span_depth[i])
+		return stack->span_depth[i];
+	if (stack->left & 1U << i)
+		return stack->n;
+	while (n < stack->n && stack->frames[n].cfa <= span->entry_sp)
+		n++;
+	return n;
 }

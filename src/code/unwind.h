@@ -53,6 +53,8 @@ struct unwind_stack {
 	 * probe is about to fire, or it ends by another function. The walk then stops with STACK_STOP_PAST.
 	 */
 	uint32_t returned;
+	/* Bit per span without frame: what called its begin function has returned before the walk. */
+	uint32_t left;
 };
 
 /*
@@ -63,12 +65,17 @@ struct unwind_stack {
 typedef int (*unwind_find_rule)(void *ctx, uint64_t pc, bool exact, const struct cfi_rule **ret);
 
 /*
- * Walks from in->regs to the frame of the outermost span (without spans: as far as it gets). When
+ * Walks from in->regs to the frame of the outermost span (without spans, or when that is one without
+ * frame whose begin function's caller has returned: as far as it gets). When
  * outer spans are on another stack (coroutines), it ends with STACK_STOP_FOREIGN in the frame of the
  * outermost one that is on this stack. The first frame is always there; frames that the walk
  * stopped in are kept.
  */
 void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
 		   struct unwind_stack *ret);
+
+/* How many frames belong to span number i, whether or not its own was reached. */
+size_t unwind_span_frames(const struct unwind_stack *stack, const struct wire_snap_span *span,
+			  size_t i);
 
 #endif

@@ -188,25 +188,12 @@ static int push_endpoint_frame(struct pipeline *p, const struct open_span *s)
 	return stack_builder_pc(&p->builder, space, b->h.tgid, b->entry_ip, UNWIND_F_EXACT);
 }
 
-/* The frames that belong to span number i of the snapshot, whether or not its own was reached. */
-static size_t frames_of_span(const struct unwind_stack *walk, const struct wire_snap_span *span,
-			     size_t i)
-{
-	size_t n = 0;
-
-	if (walk->span_depth[i])
-		return walk->span_depth[i];
-	while (n < walk->n && walk->frames[n].cfa <= span->entry_sp)
-		n++;
-	return n;
-}
-
 static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
 		       const struct open_span *s, uint32_t *ret)
 {
 	const struct wire_snapshot *w = ev->snapshot;
 	struct space *space = pipeline_space(p, w->h.tgid, w->as_id);
-	size_t n = frames_of_span(&p->walk, &w->spans[i], i);
+	size_t n = unwind_span_frames(&p->walk, &w->spans[i], i);
 	enum stack_stop stop = p->walk.span_depth[i] ? STACK_STOP_ENDPOINT : p->walk.stop;
 	bool by_end = has_end_function(p, s);
 	/* Between the return and the leave probe: the endpoint is all that is left of the stack. */
@@ -220,7 +207,8 @@ static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
 		n = 0;
 	}
 	/* The frame that the walk cannot leave is the one that called the begin function. */
-	if (by_end && (stop == STACK_STOP_PAST || stop == STACK_STOP_RANGE)) {
+	if (by_end &&
+	    (stop == STACK_STOP_PAST || (stop == STACK_STOP_RANGE && !(p->walk.left & 1U << i)))) {
 		stop = STACK_STOP_ENDPOINT;
 		n = p->walk.n;
 	}

@@ -145,6 +145,68 @@ static void deep_threads_keep_to_the_limit(void **state)
 	rig_close(&rig);
 }
 
+static ENDPOINT long begin(void *arg)
+{
+	return arg != NULL;
+}
+
+static ENDPOINT long begin_deep(void *arg)
+{
+	volatile uint8_t frame[2 * WIRE_PAGE];
+
+	frame[0] = (uint8_t)begin(arg);
+	return frame[0];
+}
+
+/* A call that an end function ends goes on when what called its begin function has returned. */
+static ENDPOINT long begin_and_leave(void *arg)
+{
+	volatile uint8_t frame[WIRE_PAGE];
+
+	for (size_t i = 0; i < sizeof(frame); i++)
+		frame[i] = PATTERN;
+	begin_deep(NULL);
+	rig_spin(20 * MS);
+	rig_sleep(20 * MS);
+	*(uint64_t *)arg = (uintptr_t)frame;
+	return frame[0];
+}
+
+static void left_frames_still_have_stacks(void **state)
+{
+	const struct wire_endpoint config = {.flags = WIRE_EP_F_END_PROBE};
+	bool seen[WIRE_SNAP_OFFCPU + 1] = {false};
+	const struct event *shot;
+	struct errmsg e;
+	struct rig rig;
+	uint64_t frame = 0;
+
+	rig_open(&rig, NULL);
+	rig_gate(&rig, 0, MS, MS);
+	rig_endpoint(&rig, 0, begin, &config);
+	assert_int_equal(kern_sampling(rig.kern, MS, &e), 0);
+	rig_call(begin_and_leave, &frame);
+	assert_int_equal(kern_sampling(rig.kern, 0, &e), 0);
+	rig_drain(&rig);
+	for (size_t i = 0; (shot = rig_event(&rig, WIRE_K_SNAPSHOT, i)); i++) {
+		const struct wire_snapshot *s = shot->snapshot;
+		uint64_t start = s->regs.r[WIRE_REG_RSP] - WIRE_REDZONE;
+
+		/* Of the function itself, not of what came after it. */
+		if (s->regs.r[WIRE_REG_RSP] > frame || s->snap_kind > WIRE_SNAP_OFFCPU)
+			continue;
+		assert_true(s->regs.r[WIRE_REG_RSP] > s->spans[0].entry_sp + 8);
+		assert_int_equal(s->flags & (WIRE_SNAP_F_FOREIGN | WIRE_SNAP_F_TRUNCATED), 0);
+		assert_true(start + s->window_bytes >= frame + WIRE_PAGE);
+		assert_int_equal(shot->window[frame + WIRE_PAGE - 1 - start], PATTERN);
+		seen[s->snap_kind] = true;
+	}
+	assert_true(seen[WIRE_SNAP_ONCPU]);
+	assert_true(seen[WIRE_SNAP_OFFCPU]);
+	assert_int_equal(rig_counter(&rig, WIRE_C_FOREIGN_STACK), 0);
+	rig_close(&rig);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,6 +214,7 @@ int main(void)
 		cmocka_unit_test(untouched_pages_are_left_out_off_cpu),
 		cmocka_unit_test(deep_threads_get_more_room),
 		cmocka_unit_test(deep_threads_keep_to_the_limit),
+		cmocka_unit_test(left_frames_still_have_stacks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

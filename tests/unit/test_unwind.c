@@ -387,6 +387,25 @@ static void test_no_frame(void **state)
 	CHECK(&w, STACK_STOP_PAST, 0x100, 0x200);
 }
 
+/* What called the begin function has returned as well: the whole stack, to the thread's first frame. */
+static void test_left(void **state)
+{
+	struct walk w;
+
+	walk_init(&w, 0x100);
+	w.words[0] = 0x200;
+	add_span(&w, 0, 0xdead);
+	w.spans[0].flags = WIRE_SPAN_F_NO_FRAME;
+	w.spans[0].entry_sp -= 16;
+	run(&w);
+	CHECK(&w, STACK_STOP_PAST, 0x100, 0x200);
+	w.words[2] = 0x300;
+	w.words[3] = 0x100;
+	run(&w);
+	CHECK(&w, STACK_STOP_PAST, 0x100, 0x200, 0x300, 0x100);
+	assert_int_equal(unwind_span_frames(&w.stack, &w.spans[0], 0), 4);
+}
+
 static void test_depth(void **state)
 {
 	static const struct known endless[] = {{0x100, CFI_OK, &frame8}};
@@ -553,6 +572,7 @@ int main(void)
 		cmocka_unit_test(test_lost_registers),
 		cmocka_unit_test(test_register_as_base),
 		cmocka_unit_test(test_no_frame),
+		cmocka_unit_test(test_left),
 		cmocka_unit_test(test_depth),
 		cmocka_unit_test(test_replaced_return_address),
 		cmocka_unit_test(test_frame_pointer),

@@ -548,7 +548,7 @@ static void count_stop(const struct unwind_stack *stack, struct counters *counte
 	};
 
 	/* Past a frame that is gone because its function has returned: nothing is lost. */
-	if (stack->stop == STACK_STOP_PAST && stack->returned)
+	if (stack->stop == STACK_STOP_PAST && (stack->returned || stack->left))
 		return;
 	/* The others were counted where the window was copied. */
 	if (by_stop[stack->stop])

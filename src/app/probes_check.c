@@ -47,8 +47,11 @@ static void print_place(const struct plan_target *t, const char *title)
 
 static void print_registers(const struct wire_endpoint *w)
 {
-	printf("%-10s %u operations at entry, %u at leave\n", "reads", w->n_entry_ops,
-	       w->n_leave_ops);
+	if (w->n_entry_ops || w->n_leave_ops)
+		printf("%-10s conditions and name: %u steps at entry, %u at the end\n", "reads",
+		       w->n_entry_ops, w->n_leave_ops);
+	else
+		printf("%-10s nothing\n", "reads");
 }
 
 static int print_plan(struct inspect *i, const struct endpoint *ep)
@@ -135,8 +138,13 @@ static void print_samples(const struct samples *s, const struct latency *l, uint
 	char took[32];
 
 	format_duration(took, sizeof(took), for_ns);
-	printf("%-10s %" PRIu64 " calls in at most %s, %" PRIu64 " with an end seen\n", "calls",
-	       l->n_enter, took, l->n_leave);
+	printf("%-10s %" PRIu64 " in at most %s (those that if= lets through), %" PRIu64
+	       " with an end seen\n",
+	       "calls", l->n_enter, took, l->n_leave);
+	if (l->n_leave < l->n_enter)
+		printf("%-10s %" PRIu64
+		       " without: still open, begun anew before the end ('once' ignores that), or returned to where no probe was yet\n",
+		       "", l->n_enter - l->n_leave);
 	for (size_t i = 0; i < s->n; i++)
 		printf("%-10s %s\n", i ? "" : "names", s->names[i]);
 	if (s->n == 0)

@@ -17,6 +17,8 @@
 #include "task/instances.h"
 #include "task/rules.h"
 
+#define STATE_FOLDER "/var/lib/spanprof" /* StateDirectory= of the unit in dist/ */
+
 static const char help[] =
 	"usage: spanprof agent -c FILE [OPTIONS]\n"
 	"\n"
@@ -147,19 +149,26 @@ static void print_unmatched(const struct rules *rules, const struct instances *t
 	}
 }
 
-/* That of the agent itself may be made by systemd; the store's is not. */
 static int check_store(const struct rules *rules, const char *given)
 {
 	const char *path = given ? given : rules->agent.store;
 	char where[PATH_MAX + 64] = "--store";
-	AUTO_FREE char *folder = NULL;
+	AUTO_FREE char *copy = NULL;
+	const char *folder;
 	struct stat st;
 
 	if (!path || !path[0])
 		return 0;
-	folder = strdup(path);
-	if (folder && !stat(dirname(folder), &st) && S_ISDIR(st.st_mode))
+	copy = strdup(path);
+	folder = copy ? dirname(copy) : "";
+	if (!stat(folder, &st) && S_ISDIR(st.st_mode))
 		return 0;
+	if (!strcmp(folder, STATE_FOLDER)) {
+		log_warning(
+			"there is no " STATE_FOLDER
+			" yet: systemd makes it for the unit; without the unit, make it yourself");
+		return 0;
+	}
 	if (!given)
 		snprintf(where, sizeof(where), "%s:%u: agent.store", rules->file,
 			 rules->agent.store_line);
@@ -194,7 +203,7 @@ static int check_against_processes(const struct rules *rules, const char *file)
 	       stats.n_processes, stats.n_instances ? ":" : "");
 	print_instances(t);
 	print_unmatched(rules, t);
-	if (readlink("/proc/1/exe", hostname, sizeof(hostname)) < 0 && errno == EACCES)
+	if (geteuid() && readlink("/proc/1/exe", hostname, sizeof(hostname)) < 0)
 		printf("processes of other users were not looked at: that needs root\n");
 	instances_free(t);
 	return 0;

@@ -429,7 +429,9 @@ def check_of_the_rules():
         status, out, err = run(RULES + none)
         check(status == 0 and not err and f"svc / i-{target.pid}" in out, f"{out} {err}")
         check("  none: nothing matches\n    exe 'no-such-program' cannot" in out, out)
-        check("svc: nothing" not in out and "'*/no-such-program'" in out, out)
+        check("svc: nothing" not in out and "'*/no-such-program'" in out and "needs root" not in out, out)
+        status, out, err = run(RULES.replace("DIR/store.db", "/var/lib/spanprof/agent.db"))
+        check(status == 0 and ("systemd makes it" in err) == (not os.path.isdir("/var/lib/spanprof")), err)
         mistakes = [(RULES.replace("request(str(arg0))", "request(str(arg0"), r":7: services\[0\].endpoints\[0\].spec: "),
                     (RULES.replace('spec: "request(str(arg0))"', "preset: postgers"),
                      r":7: services\[0\].endpoints\[0\].preset: .*postgers"),

@@ -25,7 +25,7 @@ static const char help[] =
 	"      --normalize sql|path  group names: literals become ?, ids become {id}\n"
 	"                            (mysql, pgsql, sqlite: sql of one dialect)\n"
 	"      --leave METHOD      how the end of a call is seen: auto (default), retsite, ret, uretprobe\n"
-	"      --force             uretprobe even where it can kill the target\n"
+	"      --force             what can break the target: uretprobe, unchecked offsets\n"
 	"\n"
 	"what is profiled:\n"
 	"      --min-duration T    calls that take longer (default 100ms)\n"

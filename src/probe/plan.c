@@ -429,6 +429,18 @@ static int resolve_partner(const struct resolve_input *in, const struct endpoint
 	return r;
 }
 
+/* A probe in the middle of an instruction makes the program compute something else. */
+static int check_place(const struct resolved *f, const struct endpoint *ep,
+		       const struct plan_options *o, struct errmsg *e)
+{
+	if (!f->unchecked || o->force)
+		return 0;
+	return errmsg_set(
+		e, -EPERM,
+		"endpoint '%s': %s has neither a symbol nor unwind rules for this offset, so whether an instruction begins there cannot be checked, and inside one a probe breaks the program; --force if you are sure",
+		endpoint_text(ep), module_path(binary_module(f->binary)));
+}
+
 static int resolve_target(const struct resolve_input *in, const struct endpoint *ep,
 			  const struct endpoint_target *target, struct plan_target *t,
 			  char **ret_arguments, struct errmsg *e)
@@ -603,6 +615,7 @@ static int add_other_end(const struct resolve_input *in, const struct endpoint *
 	const struct site *first = &p->end.places[0].site;
 	int r = t ? resolve_function(in, endpoint_other_end(ep), &t->function, e) : -ENOMEM;
 
+	r = r < 0 ? r : check_place(&t->function, ep, o, e);
 	if (r < 0)
 		return r;
 	if (t->function.binary != p->end.function.binary)
@@ -638,6 +651,9 @@ int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
 	    !endpoint_wants_file(ep, module_path(binary_module(p->entry.function.binary))))
 		return errmsg_set(e, -ESRCH, "endpoint '%s' is not for %s", endpoint_text(ep),
 				  module_path(binary_module(p->entry.function.binary)));
+	r = r < 0 ? r : check_place(&p->entry.function, ep, o, e);
+	if (r == 0 && endpoint_end(ep))
+		r = check_place(&p->end.function, ep, o, e);
 	r = r < 0 ? r : choose_leave(ep, o, &p->entry.function, &p->leave, e);
 	if (r == 0 && endpoint_target(ep)->kind == ENDPOINT_USDT && !endpoint_end(ep))
 		r = enclose(ep, p, e);

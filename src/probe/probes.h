@@ -37,7 +37,7 @@ struct probes_options {
 	struct attach_source source; /* the programs are loaded for it */
 	struct site_rules rules;     /* of this kernel */
 	enum leave_method leave;
-	bool force;             /* uretprobe also where it can kill the target */
+	bool force;             /* also what can kill the target: see plan.h */
 	bool preset_callers;    /* look for direct callers at start */
 	bool report_slow;       /* WIRE_EP_F_REPORT_SLOW on every endpoint */
 	const char *debug_dirs; /* as in symbolize.h; NULL: /usr/lib/debug */

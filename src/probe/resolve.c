@@ -422,6 +422,16 @@ static bool is_boundary(const struct module *m, uint64_t start, uint64_t vaddr)
 	return start == vaddr;
 }
 
+/* A mark of functions that compilers and linkers keep from occurring inside other instructions. */
+static bool begins_with_endbr(const struct module *m, uint64_t vaddr)
+{
+	uint8_t code[16];
+	struct insn i;
+	size_t n = module_read_code(m, vaddr, code, sizeof(code));
+
+	return decode_insn(code, n, vaddr, &i) == 0 && i.endbr;
+}
+
 static int resolve_offset(const struct resolve_input *in, const struct endpoint_target *t,
 			  struct resolved *ret, struct errmsg *e)
 {
@@ -445,8 +455,10 @@ static int resolve_offset(const struct resolve_input *in, const struct endpoint_
 	*ret = (struct resolved){.binary = b, .bias = mod.bias, .vaddr = vaddr};
 	snprintf(ret->name, sizeof(ret->name), "%s+0x%" PRIx64, base_name(module_path(mod.module)),
 		 t->offset);
-	if (!binary_function(b, vaddr, &start, &bytes))
+	if (!binary_function(b, vaddr, &start, &bytes)) {
+		ret->unchecked = !begins_with_endbr(mod.module, vaddr);
 		return 0;
+	}
 	if (start != vaddr)
 		return errmsg_set(
 			e, -EINVAL,

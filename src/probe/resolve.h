@@ -27,6 +27,7 @@ struct resolved {
 	char name[SYMTAB_NAME_MAX];   /* for people */
 	char symbol[SYMTAB_NAME_MAX]; /* as in the symbol table; "" for an address without a name */
 	char note[RESOLVE_NOTE_MAX];  /* worth telling the user; "" */
+	bool unchecked;               /* nothing says that an instruction begins at this offset */
 };
 
 struct resolve_input {

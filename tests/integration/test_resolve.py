@@ -83,6 +83,41 @@ def by_offset():
         check(profile.calls() == 1 and profile.endpoints[0]["name"] == "request", f"{profile.endpoints}")
 
 
+BARE = """
+.globl _start
+.text
+_start: lea 8(%rsp), %rsi
+1: movabs $0x9090909090909090, %rax
+   mov $35, %eax
+   lea pause(%rip), %rdi
+   xor %esi, %esi
+   syscall
+   jmp 1b
+.section .rodata
+pause: .quad 0, 10000000
+"""
+
+
+@test
+def an_offset_that_nothing_vouches_for():
+    """A probe inside an instruction breaks the program: without symbols and unwind rules only with --force."""
+    with folder() as path:
+        (path / "bare.s").write_text(BARE)
+        subprocess.run(["gcc", "-nostdlib", "-static", "-s", path / "bare.s", "-o", path / "bare"], check=True)
+        with subprocess.Popen([path / "bare"]) as target:
+            try:
+                entry = re.search(r"Off.*?LOAD .*?LOAD\s+0x([0-9a-f]+)", subprocess.run(
+                    ["readelf", "-lW", path / "bare"], capture_output=True, text=True, check=True).stdout, re.S)
+                inside = int(entry[1], 16) + 7
+                refused(target, f"bare:{hex(inside)}", "cannot be checked", "--force")
+                status, _, err = spanprof("run", "-p", target.pid, "-e", f"bare:{hex(int(entry[1], 16))}",
+                                          "--force", "--for", "200ms")
+                check(status == 0, err)
+                check(target.poll() is None, "the program lives on")
+            finally:
+                target.kill()
+
+
 @test
 def by_any_path_of_the_file():
     with folder() as path:

@@ -31,8 +31,22 @@ __asm__(".text\n"
 	".type resolve_rare.cold, @function\n"
 	"resolve_rare.cold:\n"
 	"	ud2\n"
-	".size resolve_rare.cold, . - resolve_rare.cold\n");
+	".size resolve_rare.cold, . - resolve_rare.cold\n"
+	/* neither a symbol nor unwind rules */
+	"	.p2align 4\n"
+	".Lbare:\n"
+	"	movabs $0x1122334455667788, %rax\n"
+	"	ret\n"
+	"	.p2align 4\n"
+	".Lbare_marked:\n"
+	"	endbr64\n"
+	"	ret\n"
+	".section .data.rel.ro, \"aw\"\n"
+	"resolve_bare: .quad .Lbare, .Lbare_marked\n"
+	".globl resolve_bare\n"
+	".text\n");
 
+extern const uint64_t resolve_bare[2];
 void resolve_whole(void);
 
 const char resolve_version[] = "xresolve-test/3.1.4\0 other";
@@ -187,6 +201,24 @@ static void offsets(void **state)
 	assert_int_equal(find_offset(f, UINT64_MAX), -EINVAL);
 }
 
+static void offsets_that_nothing_vouches_for(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t off[2];
+
+	assert_int_equal(find(f, NULL, "resolve_whole"), 0);
+	assert_false(f->found.unchecked);
+	for (int i = 0; i < 2; i++)
+		assert_true(module_offset_of_vaddr(binary_module(f->found.binary),
+						   resolve_bare[i] - f->found.bias, &off[i]));
+	assert_int_equal(find_offset(f, off[0]), 0);
+	assert_true(f->found.unchecked);
+	assert_int_equal(find_offset(f, off[0] + 2), 0);
+	assert_true(f->found.unchecked);
+	assert_int_equal(find_offset(f, off[1]), 0);
+	assert_false(f->found.unchecked);
+}
+
 static void the_executable_comes_first(void **state)
 {
 	struct fixture *f = *state;
@@ -226,6 +258,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(parts_and_copies, setup, teardown),
 		cmocka_unit_test_setup_teardown(globs, setup, teardown),
 		cmocka_unit_test_setup_teardown(offsets, setup, teardown),
+		cmocka_unit_test_setup_teardown(offsets_that_nothing_vouches_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_executable_comes_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(texts, setup, teardown),
 	};

@@ -55,20 +55,40 @@ static bool is_target(const struct search *s, uint64_t vaddr)
 	return false;
 }
 
-bool caller_is_real(struct binary *b, uint64_t ret_addr)
+/* A straight run of a function's code: from its begin, or from behind what does not go on. */
+struct run {
+	uint64_t start; /* of the run that the last instruction is in */
+	uint64_t at;    /* behind the last instruction */
+	bool is_call;   /* that it is */
+	bool ended;     /* it does not go on */
+	bool computed;  /* the function has jumps to places that only its data tell */
+};
+
+static void note_insn(struct run *run, const struct insn *i)
 {
-	uint64_t start, bytes, at;
+	if (run->ended)
+		run->start = run->at;
+	run->at += i->bytes;
+	run->is_call = i->flow == INSN_CALL || i->flow == INSN_CALL_INDIRECT;
+	run->ended = i->flow == INSN_RET || i->flow == INSN_JMP || i->flow == INSN_JMP_INDIRECT ||
+		     i->flow == INSN_STOP;
+	run->computed |= i->flow == INSN_JMP_INDIRECT;
+}
+
+typedef bool (*insn_fn)(void *ctx, const struct insn *i);
+
+/* Decodes straight on from start; false when bytes are no instruction, or fn says so. */
+static bool each_insn(struct binary *b, uint64_t start, uint64_t end, insn_fn fn, void *ctx)
+{
 	uint8_t code[1024];
 	struct insn i = {0};
 
-	if (!binary_function(b, ret_addr - 1, &start, &bytes) || ret_addr - start > FUNCTION_MAX)
-		return false;
-	for (at = start; at < ret_addr;) {
+	for (uint64_t at = start; at < end;) {
 		size_t n = module_read_code(binary_module(b), at, code, sizeof(code));
 		size_t off = 0;
 
-		while (at < ret_addr && off < n && (n < sizeof(code) || off + 15 <= n)) {
-			if (decode_insn(code + off, n - off, at, &i) < 0)
+		while (at < end && off < n && (n < sizeof(code) || off + 15 <= n)) {
+			if (decode_insn(code + off, n - off, at, &i) < 0 || !fn(ctx, &i))
 				return false;
 			off += i.bytes;
 			at += i.bytes;
@@ -76,7 +96,54 @@ bool caller_is_real(struct binary *b, uint64_t ret_addr)
 		if (off == 0)
 			return false;
 	}
-	return at == ret_addr && (i.flow == INSN_CALL || i.flow == INSN_CALL_INDIRECT);
+	return true;
+}
+
+static bool follow_run(void *ctx, const struct insn *i)
+{
+	note_insn(ctx, i);
+	return true;
+}
+
+struct entrance {
+	uint64_t start, end; /* of the run */
+	bool found;
+};
+
+static bool match_entrance(void *ctx, const struct insn *i)
+{
+	struct entrance *e = ctx;
+
+	if (i->flow == INSN_JCC || i->flow == INSN_JMP)
+		e->found |= i->target_known && i->target >= e->start && i->target < e->end;
+	return !e->found;
+}
+
+/*
+ * Whether anything jumps into the run. What nothing jumps to, behind an instruction that does not go on,
+ * may be data that looks like a call, and a probe would change it.
+ */
+static bool run_is_reached(struct binary *b, const struct run *run, uint64_t start, uint64_t bytes)
+{
+	struct entrance e = {.start = run->start, .end = run->at};
+
+	if (run->start == start || run->computed)
+		return true;
+	each_insn(b, start, start + bytes, match_entrance, &e);
+	return e.found;
+}
+
+bool caller_is_real(struct binary *b, uint64_t ret_addr)
+{
+	struct run run = {0};
+	uint64_t start, bytes;
+
+	if (!binary_function(b, ret_addr - 1, &start, &bytes) || ret_addr - start > FUNCTION_MAX)
+		return false;
+	run.start = run.at = start;
+	if (!each_insn(b, start, ret_addr, follow_run, &run))
+		return false;
+	return run.at == ret_addr && run.is_call && run_is_reached(b, &run, start, bytes);
 }
 
 static void note_call(struct search *s, uint64_t ret_addr)

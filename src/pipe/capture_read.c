@@ -264,6 +264,17 @@ static int read_block(struct reading *rd)
 	return r;
 }
 
+/* What follows the END block, or two files made one, would be left out of the profile unnoticed. */
+static int check_nothing_left(struct reading *rd)
+{
+	if (fgetc(rd->in) == EOF)
+		return ferror(rd->in) ? cut_off(rd) : 0;
+	return errmsg_set(
+		rd->e, -EBADMSG,
+		"'%s' has more bytes after the end of its recording: read each capture file alone",
+		rd->name);
+}
+
 static int read_header(struct reading *rd)
 {
 	struct capture_file_header h;
@@ -306,6 +317,8 @@ int capture_read(FILE *in, const char *name, const struct capture_reader *reader
 	r = read_header(rd);
 	while (!r && !rd->ended)
 		r = read_block(rd);
+	if (!r)
+		r = check_nothing_left(rd);
 	free(rd->payload);
 	return r;
 }

@@ -155,6 +155,23 @@ static void test_every_cut_is_noticed(void **state)
 	assert_non_null(strstr(e.text, "cut off"));
 }
 
+static void test_bytes_after_the_end_are_refused(void **state)
+{
+	AUTO_FREE char *data = NULL;
+	size_t n = write_sample(&data);
+	AUTO_FREE char *twice = malloc(2 * n);
+	struct errmsg e = {};
+	struct seen seen;
+
+	assert_non_null(twice);
+	memcpy(twice, data, n);
+	memcpy(twice + n, data, n);
+	assert_int_equal(read_back(twice, n, &seen, &e), 0);
+	assert_int_equal(read_back(twice, n + 1, &seen, &e), -EBADMSG);
+	assert_non_null(strstr(e.text, "more bytes after the end"));
+	assert_int_equal(read_back(twice, 2 * n, &seen, &e), -EBADMSG);
+}
+
 static void test_foreign_files_are_refused(void **state)
 {
 	AUTO_FREE char *data = NULL;
@@ -214,6 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_written_is_read),
 		cmocka_unit_test(test_every_cut_is_noticed),
+		cmocka_unit_test(test_bytes_after_the_end_are_refused),
 		cmocka_unit_test(test_foreign_files_are_refused),
 		cmocka_unit_test(test_wrong_bytes_are_noticed),
 		cmocka_unit_test(test_callbacks_are_optional),

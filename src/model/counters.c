@@ -84,8 +84,11 @@ static const struct counter_text table[] = {
 	{"retsite_dear", "leave probes on instructions that the kernel has to single-step", false},
 	{"attach_failed", "probes that the kernel refused", true},
 	{"fork_late",
-	 "first forks of processes: the new process's calls of its first moments were not probed yet",
-	 false},
+	 "first children of processes, whose calls before their probes were there are not counted",
+	 true},
+	{"exec_late",
+	 "programs that --exe met at their start, whose calls before their probes were there are not counted",
+	 true},
 };
 _Static_assert(ARRAY_SIZE(table) == COUNTER_MAX, "each counter has a name");
 

@@ -40,6 +40,7 @@ enum counter {
 	COUNTER_RETSITE_DEAR,      /* leave probe on a single-stepped instruction */
 	COUNTER_ATTACH_FAILED,     /* probe that the kernel refused */
 	COUNTER_FORK_LATE,         /* first child of a process that was probed alone */
+	COUNTER_EXEC_LATE, /* program of a watched file that was probed only after its start */
 	COUNTER_MAX
 };
 

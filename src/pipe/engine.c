@@ -33,6 +33,7 @@ struct member {
 struct watch {
 	struct wire_file_key file;
 	uint32_t instance_id;
+	bool met; /* a process that runs it has been attached */
 };
 
 struct gate {
@@ -404,7 +405,9 @@ int engine_watch_exe(struct engine *e, int fd, const char *path, uint32_t instan
 		r = process_scan(&all);
 	if (r)
 		return errmsg_set(msg, r, "cannot watch executable '%s': %s", path, strerror(-r));
-	return attach_running(e, &all, &st, instance_id, ret_n, msg);
+	r = attach_running(e, &all, &st, instance_id, ret_n, msg);
+	e->watches.at[e->watches.n - 1].met = *ret_n > 0;
+	return r;
 }
 
 /*
@@ -519,7 +522,7 @@ static void handle_fork(struct engine *e, const struct wire_proc *w)
 		});
 }
 
-static const struct watch *find_watch(const struct engine *e, const struct wire_proc *w)
+static struct watch *find_watch(const struct engine *e, const struct wire_proc *w)
 {
 	for (size_t i = 0; i < e->watches.n; i++)
 		if (e->watches.at[i].file.dev == w->exe_dev &&
@@ -530,7 +533,7 @@ static const struct watch *find_watch(const struct engine *e, const struct wire_
 
 static void handle_exec(struct engine *e, const struct wire_proc *w)
 {
-	const struct watch *watch = find_watch(e, w);
+	struct watch *watch = find_watch(e, w);
 	struct engine_event event = {
 		.kind = ENGINE_EVENT_EXEC,
 		.pid = w->h.tgid,
@@ -544,7 +547,10 @@ static void handle_exec(struct engine *e, const struct wire_proc *w)
 		probes_remove_process(e->probes, w->h.tgid);
 		drop_member(e, w->h.tgid);
 	}
+	/* The first one runs while it is probed; then the file's probes await the others. */
+	user_counters(e)->v[COUNTER_EXEC_LATE] += watch && !watch->met;
 	if (watch && !attach_new(e, w->h.tgid, watch->instance_id, w->as_id, NULL)) {
+		watch->met = true;
 		event.kind = ENGINE_EVENT_ATTACH;
 		event.instance_id = watch->instance_id;
 	} else {

@@ -36,6 +36,8 @@ static void losses_are_told_from_statistics(void **state)
 {
 	assert_true(counter_is_loss(WIRE_C_RING_FULL_END));
 	assert_false(counter_is_loss(WIRE_C_SHORT_WAIT));
+	assert_true(counter_is_loss(COUNTER_FORK_LATE));
+	assert_true(counter_is_loss(COUNTER_EXEC_LATE));
 }
 
 static void adds_each(void **state)

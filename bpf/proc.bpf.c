@@ -93,7 +93,10 @@ int BPF_PROG(process_exec, struct task_struct *task, int old_pid)
 		return 0;
 	now.own_eps = 0;
 	now.as_id = __sync_fetch_and_add(&last_as_id, 1);
-	if (bpf_map_update_elem(&members, &tgid, &now, BPF_ANY)) {
+	/* Another program is no member from its first instruction on; user space may make it one again. */
+	if (!watch) {
+		bpf_map_delete_elem(&members, &tgid);
+	} else if (bpf_map_update_elem(&members, &tgid, &now, BPF_ANY)) {
 		count(WIRE_C_MEMBER_FULL);
 		return 0;
 	}

@@ -64,10 +64,15 @@ static __always_inline struct thread *thread_enter(struct task_struct *task)
 	return thread_refresh(task, t);
 }
 
-/* A probe for every process, where the thread's process has its own: that one sees the call. */
+/*
+ * A process that has probes of its own is seen by those, all others by the probes for every process. The
+ * kernel may run one process's own probes for a child that shares its memory, too (perf events do).
+ */
 static __always_inline bool is_others(const struct thread *t, __u64 cookie)
 {
-	return (cookie & WIRE_COOKIE_F_WIDE) && (t->own_eps >> (WIRE_COOKIE_EP(cookie) & 63) & 1);
+	bool has_own = t->own_eps >> (WIRE_COOKIE_EP(cookie) & 63) & 1;
+
+	return has_own == !!(cookie & WIRE_COOKIE_F_WIDE);
 }
 
 /* Tells user space of a call site, again only when it has had time to place a probe. */

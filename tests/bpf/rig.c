@@ -135,7 +135,7 @@ void rig_endpoint(struct rig *rig, uint32_t ep_id, long (*fn)(void *arg),
 		mark_site(rig, rig_site);
 	}
 	rig_attach(rig, rig->programs.enter_fd, (const void *)(uintptr_t)fn,
-		   WIRE_COOKIE(ep_id, 0, 0));
+		   WIRE_COOKIE(ep_id, 0, 0) | WIRE_COOKIE_F_WIDE);
 }
 
 void rig_gate(struct rig *rig, uint32_t ep_id, uint64_t threshold_ns, uint64_t period_ns)

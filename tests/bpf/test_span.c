@@ -298,6 +298,27 @@ static void begins_if_none(void **state)
 }
 
 /* Begin and end are functions of their own: the span outlives the frame of the first. */
+/* Probed twice, each call is seen by one of the probes: whose it is says its process. */
+static void own_probes_are_for_their_process_alone(void **state)
+{
+	struct wire_member m = {.instance_id = RIG_INSTANCE, .as_id = RIG_AS};
+	struct rig rig;
+
+	rig_open(&rig, NULL);
+	rig_endpoint(&rig, 0, leaf, NULL);
+	rig_attach(&rig, rig.programs.enter_fd, (const void *)(uintptr_t)leaf,
+		   WIRE_COOKIE(0, 0, 0));
+	rig_call(leaf, NULL);
+	assert_int_equal(rig_latency(&rig, 0).n_enter, 1);
+	m.own_eps = 1;
+	assert_int_equal(kern_member_set(rig.kern, getpid(), &m), 0);
+	rig_call(leaf, NULL);
+	assert_int_equal(rig_latency(&rig, 0).n_enter, 2);
+	assert_int_equal(rig_latency(&rig, 0).n_leave, 2);
+	assert_int_equal(rig_latency(&rig, 0).n_unknown, 0);
+	rig_close(&rig);
+}
+
 static void ends_by_an_end_function(void **state)
 {
 	const struct wire_endpoint config = {.flags = WIRE_EP_F_END_PROBE};
@@ -308,7 +329,7 @@ static void ends_by_an_end_function(void **state)
 	rig_gate(&rig, 0, 5 * MS, MS);
 	rig_endpoint(&rig, 0, leaf, &config);
 	rig_attach(&rig, rig.programs.end_fd, (const void *)(uintptr_t)tail_last,
-		   WIRE_COOKIE(0, 0, 0));
+		   WIRE_COOKIE(0, 0, 0) | WIRE_COOKIE_F_WIDE);
 	rig_call(tail_last, NULL); /* an end without a begin */
 	rig_call(leaf, NULL);
 	rig_sleep(20 * MS);
@@ -409,6 +430,7 @@ int main(void)
 		cmocka_unit_test(site_learned_during_the_call),
 		cmocka_unit_test(hopeless_site_is_not_reported),
 		cmocka_unit_test(begins_if_none),
+		cmocka_unit_test(own_probes_are_for_their_process_alone),
 		cmocka_unit_test(ends_by_an_end_function),
 		cmocka_unit_test(thread_exit_ends_spans),
 		cmocka_unit_test(profiles_slow_call),

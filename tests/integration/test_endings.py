@@ -115,6 +115,31 @@ def forked_children():
 
 
 @test
+def children_that_share_memory():
+    """Each call is counted at most once, whichever probes run for it; those of the first moments are missed."""
+    profile, truth = run_scene("shared")
+    calls = [e for e in truth if e.what == "call"]
+    check(len(calls) == 30, f"{len(calls)} calls were made")
+    check(10 <= profile.calls() <= len(calls), f"{profile.calls()} of {len(calls)} calls were counted")
+    one(profile, "shared", "return", "leave_unseen")
+    check(profile.raw["losses"].get("fork_late") == 1, f"{profile.raw['losses']}")
+
+
+@test
+def programs_that_start_later():
+    """The first one is probed while it runs, which the profile tells of; the file's probes await the second."""
+    with folder() as path:
+        with profiling(path / "out.json", "--exe", TARGETS / "scenes", *OPTIONS):
+            for _ in range(2):
+                with Target("scenes", "returns") as target:
+                    target.play()
+                    target.end()
+        profile = load(path / "out.json")
+        check(profile.losses.get("exec_late") == 1, f"{profile.losses}")
+        check(1 <= profile.calls() <= 2, f"{profile.calls()} calls")
+
+
+@test
 def library_loaded_while_running():
     def wait(target, _):
         target.wait_done()

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -175,6 +176,42 @@ static void scene_fork_children(void)
 		;
 }
 
+static int shared_child(void *arg)
+{
+	(void)arg;
+	for (int n = 0; n < 10; n++)
+		request("shared", body_sleep);
+	return 0;
+}
+
+/* Children with the parent's memory: what is probed for it is in their code, too. */
+static void scene_share_memory(void)
+{
+	static char stack[256 << 10] __attribute__((aligned(16)));
+
+	for (int i = 0; i < 3; i++) {
+		pid_t child = clone(shared_child, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+
+		if (child < 0)
+			perror("clone");
+		waitpid(child, NULL, 0);
+	}
+}
+
+/* Ends at once; a child stays until whoever started this is gone. */
+static void leave_child(void)
+{
+	pid_t starter = getppid();
+
+	if (fork())
+		_exit(0);
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	for (int i = 0; i < 1500 && kill(starter, 0) == 0; i++)
+		sleep_ms(20);
+	_exit(0);
+}
+
 static void scene_dlopen(void)
 {
 	void *plugin = dlopen(plugin_path, RTLD_NOW);
@@ -198,7 +235,7 @@ static const struct scene {
 	{"exit", scene_thread_exit}, {"exec", scene_exec},
 	{"kill", scene_kill},        {"hang", scene_hang},
 	{"fork", scene_fork_inside}, {"children", scene_fork_children},
-	{"dlopen", scene_dlopen},
+	{"dlopen", scene_dlopen},    {"shared", scene_share_memory},
 };
 
 static void wait_for_line(const char *say)
@@ -219,6 +256,8 @@ int main(int argc, char **argv)
 		sleep_ms(60);
 		return 0;
 	}
+	if (argc == 2 && !strcmp(argv[1], "leave"))
+		leave_child();
 	while ((option = getopt(argc, argv, "o:p:")) != -1) {
 		if (option == 'o')
 			truth_path = optarg;

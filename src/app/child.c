@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "base/log.h"
 
 enum { BREAKPOINT = 0xcc }; /* int3 */
 
@@ -135,4 +136,12 @@ bool child_ended(pid_t pid, int *ret_status)
 	else
 		return false;
 	return true;
+}
+
+void child_tell_left(size_t n)
+{
+	if (n)
+		log_warning(
+			"the command has ended while %zu of its child processes live%s on, which ends the run: to profile those start them first and give their pids with -p",
+			n, n == 1 ? "s" : "");
 }

@@ -21,5 +21,7 @@ int child_start(char **command, const sigset_t *mask, pid_t *ret_pid, struct err
 int child_continue(pid_t pid);
 /* True once it has ended; its status as a shell reports it (128 + signal when killed). */
 bool child_ended(pid_t pid, int *ret_status);
+/* Says that n processes of a command that has ended live on: it has put itself into the background. */
+void child_tell_left(size_t n);
 
 #endif

@@ -92,24 +92,36 @@ static int write_text(const struct run_options *o, const struct profile *p, stru
 	return r;
 }
 
-int outputs_write(struct outputs *f, const struct run_options *o, const struct profile *p)
+static int write_file(struct file_out *f, const struct run_options *o,
+		      const struct run_output *output, const struct profile *p)
 {
 	struct export_options plain = {.n_slowest = 5, .verbose = o->verbose};
 	struct errmsg e = {};
-	int r = 0;
+	int r = output->format->write(p, &plain, f->stream, &e);
 
-	for (size_t i = 0; i < f->files.n && !r; i++) {
-		r = o->outputs.at[i].format->write(p, &plain, f->files.at[i].stream, &e);
-		if (!r)
-			r = file_out_commit(&f->files.at[i], &e);
-		if (!r && strcmp(o->outputs.at[i].path, "-"))
-			log_info("wrote %s to '%s'", o->outputs.at[i].format->name,
-				 o->outputs.at[i].path);
-	}
-	if (!r && !o->quiet && !writes_to_stdout(o))
-		r = write_text(o, p, &e);
 	if (!r)
-		return 0;
-	log_error("%s", e.text[0] ? e.text : strerror(-r));
-	return EXIT_FAILED;
+		r = file_out_commit(f, &e);
+	if (r)
+		log_error("%s", e.text[0] ? e.text : strerror(-r));
+	else if (strcmp(output->path, "-"))
+		log_info("wrote %s to '%s'", output->format->name, output->path);
+	return r;
+}
+
+/* The run cannot be had again: each is written, whatever became of the ones before it. */
+int outputs_write(struct outputs *f, const struct run_options *o, const struct profile *p)
+{
+	struct errmsg e = {};
+	bool failed = false;
+
+	for (size_t i = 0; i < f->files.n; i++)
+		failed |= write_file(&f->files.at[i], o, &o->outputs.at[i], p) != 0;
+	if (!o->quiet && !writes_to_stdout(o)) {
+		int r = write_text(o, p, &e);
+
+		if (r)
+			log_error("%s", e.text[0] ? e.text : strerror(-r));
+		failed |= r != 0;
+	}
+	return failed ? EXIT_FAILED : 0;
 }

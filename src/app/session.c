@@ -558,6 +558,9 @@ static bool is_over(struct session *s, uint64_t now_ns)
 {
 	if (s->o->for_ns && now_ns - s->start_ns >= s->o->for_ns)
 		return true;
+	/* Whose end is told of by what is still in the buffer. */
+	if (s->child && s->child_gone && !engine_dispatch(s->engine, now_ns))
+		child_tell_left(engine_n_processes(s->engine));
 	if (s->child)
 		return s->child_gone || all_sampled(s);
 	if (!s->watching && !engine_n_processes(s->engine)) {

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Bad input: one clear line, exit status 2 for usage and 1 for the rest, nothing left behind."""
+import contextlib
 import os
 import pathlib
 import shutil
@@ -248,6 +249,12 @@ def on_tiny_disk(path):
         raise Skip("cannot mount a tmpfs here")
 
 
+def fill(file):
+    with contextlib.suppress(OSError), open(file, "wb", buffering=0) as out:
+        while True:
+            out.write(bytes(4096))
+
+
 @test
 def disk_full_while_recording():
     need_bpf()
@@ -267,6 +274,30 @@ def disk_full_while_recording():
             check(not list(path.iterdir()), f"left over: {list(path.iterdir())}")
         finally:
             subprocess.run(["umount", path], check=False)
+
+
+@test
+def one_full_disk_spares_the_other_outputs():
+    need_bpf()
+    with folder() as path, sleeper() as target:
+        tiny = path / "tiny"
+        tiny.mkdir()
+        on_tiny_disk(tiny)
+        try:
+            fill(tiny / "full")
+            status, stdout, stderr = run(target.pid, "--endpoint", "request", "-o", tiny / "out.json",
+                                         "-o", path / "out.folded")
+            one_line(status, stderr, 1, "out.json")
+            check((path / "out.folded").exists() and "request" in stdout, f"{stdout}{stderr}")
+        finally:
+            subprocess.run(["umount", tiny], check=False)
+
+
+@test
+def a_command_that_goes_into_the_background():
+    need_bpf()
+    status, _, stderr = spanprof("run", "-e", "request", "--", TARGETS / "scenes", "leave")
+    check(status == 0 and "ended while 1 of its child processes lives on" in stderr, stderr)
 
 
 BAD_CAPTURES = {

@@ -366,7 +366,10 @@ def installed_tree():
         check("@bindir@" not in unit.read_text() and "@system-service" in unit.read_text(), unit.read_text())
         presets = subprocess.run([program, "presets"], capture_output=True, text=True, check=False)
         check(presets.returncode == 0 and "postgres" in presets.stdout, presets.stderr)
-        rules, = path.rglob("share/doc/spanprof/examples/agent.yaml")
+        example, = path.rglob("share/doc/spanprof/examples/agent.yaml")
+        rules = path / "agent.yaml"
+        # The unit's StateDirectory= makes the folder of the store.
+        rules.write_text(example.read_text().replace("/var/lib/spanprof", str(path)))
         agent = subprocess.run([program, "agent", "--check", "-c", rules], capture_output=True, text=True, check=False)
         check("error" not in agent.stderr, agent.stderr)
 

@@ -10,6 +10,7 @@
 #include "common.bpf.h"
 #include "maps.bpf.h"
 #include "snapshot.bpf.h"
+#include "window.bpf.h"
 #include "wire.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -558,6 +559,47 @@ __noinline int spans_lost(struct thread *t, __u32 mask)
 		__sync_fetch_and_add(&t->spans[i].n_due, 1);
 		__sync_fetch_and_add(&t->spans[i].n_lost, 1);
 	}
+	return 0;
+}
+
+/* Of a span whose frame has been left nothing says how far its stack reaches. */
+enum { WINDOW_LEFT = 2 * WIRE_PAGE };
+
+__noinline int window_extent(struct thread *t, __u64 sp, __u32 limit, struct window *ret)
+{
+	__u64 end = 0, bytes;
+
+	if (!t || !ret)
+		return 0;
+	ret->start = sp - WIRE_REDZONE;
+	ret->bytes = 0;
+	ret->flags = 0;
+	ret->holes = 0;
+	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
+		const struct span *s = &t->spans[i];
+		__u32 state = SPAN_STATE(*(volatile __u64 *)&s->tag);
+
+		if (i >= thread_depth(t))
+			break;
+		if (state == SPAN_FREE || state == SPAN_SKIPPED || s->sample_after_ns == NEVER)
+			continue;
+		if (span_covers(s, sp)) {
+			end = s->entry_sp + 8;
+			break;
+		}
+		if (span_left(s, sp))
+			end = sp + WINDOW_LEFT - WIRE_REDZONE;
+		ret->flags = WIRE_SNAP_F_FOREIGN;
+	}
+	if (!end)
+		return 0;
+	bytes = (end + WIRE_REDZONE - sp + 7) & ~7ULL;
+	ret->flags = 0;
+	if (bytes > limit) {
+		bytes = limit;
+		ret->flags = WIRE_SNAP_F_TRUNCATED;
+	}
+	ret->bytes = bytes;
 	return 0;
 }
 

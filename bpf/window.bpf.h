@@ -50,46 +50,8 @@ static __always_inline __s32 regs_syscall(const struct pt_regs *regs)
 	return (__s64)regs->orig_ax >= 0 ? (__s32)regs->orig_ax : -1;
 }
 
-/* Of a span whose frame has been left nothing says how far its stack reaches. */
-enum { WINDOW_LEFT = 2 * WIRE_PAGE };
-
 /* The extent of the window at sp for the spans that may be profiled; at most `limit` bytes. */
-static __always_inline void window_extent(const struct thread *t, __u64 sp, __u32 limit,
-					  struct window *ret)
-{
-	__u64 bytes = 0;
-	bool left = false;
-
-	ret->start = sp - WIRE_REDZONE;
-	ret->bytes = 0;
-	ret->flags = 0;
-	ret->holes = 0;
-	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
-		const struct span *s = &t->spans[i];
-		__u32 state = SPAN_STATE(*(volatile __u64 *)&s->tag);
-
-		if (i >= thread_depth(t))
-			break;
-		if (state == SPAN_FREE || state == SPAN_SKIPPED || s->sample_after_ns == NEVER)
-			continue;
-		if (span_covers(s, sp)) {
-			bytes = (s->entry_sp + 8 + WIRE_REDZONE - sp + 7) & ~7ULL;
-			break;
-		}
-		left |= span_left(s, sp);
-		ret->flags = WIRE_SNAP_F_FOREIGN;
-	}
-	if (!bytes && left)
-		bytes = limit < WINDOW_LEFT ? limit : WINDOW_LEFT;
-	if (!bytes)
-		return;
-	ret->flags = 0;
-	if (bytes > limit) {
-		bytes = limit;
-		ret->flags = WIRE_SNAP_F_TRUNCATED;
-	}
-	ret->bytes = bytes;
-}
+int window_extent(struct thread *t, __u64 sp, __u32 limit, struct window *ret);
 
 /*
  * Reads the last n bytes, less than a page, of a window; true when they cannot be had. The verifier

@@ -138,7 +138,7 @@ static void print_samples(const struct samples *s, const struct latency *l, uint
 	char took[32];
 
 	format_duration(took, sizeof(took), for_ns);
-	printf("%-10s %" PRIu64 " in at most %s (those that if= lets through), %" PRIu64
+	printf("%-10s %" PRIu64 " calls in at most %s (those that if= lets through), %" PRIu64
 	       " with an end seen\n",
 	       "calls", l->n_enter, took, l->n_leave);
 	if (l->n_leave < l->n_enter)

@@ -109,6 +109,7 @@ static const int allowed[] = {
 	SCMP_SYS(tgkill),
 	SCMP_SYS(exit),
 	SCMP_SYS(exit_group),
+	SCMP_SYS(wait4),
 	/* time */
 	SCMP_SYS(clock_gettime),
 	SCMP_SYS(clock_getres),
@@ -210,7 +211,7 @@ uint64_t callfilter_n_refused(void)
 	return __atomic_load_n(&n_refused, __ATOMIC_RELAXED);
 }
 
-/* Threads but no processes; the kinds of sockets that are in use. */
+/* Threads; copies of the process that take probes off; the kinds of sockets that are in use. */
 static int add_special(scmp_filter_ctx ctx)
 {
 	static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* addresses */};
@@ -221,6 +222,9 @@ static int add_special(scmp_filter_ctx ctx)
 	if (!r)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 				     SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+	if (!r) /* probe/detach.c; a fork has SIGCHLD here, and is refused */
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+				     SCMP_A0(SCMP_CMP_EQ, 0));
 	for (size_t i = 0; !r && i < ARRAY_SIZE(families); i++)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
 				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/perf_event.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -186,82 +185,4 @@ void probe_detach(struct attachment *a)
 	if (a->perf_fd >= 0)
 		close(a->perf_fd);
 	*a = ATTACHMENT_NONE;
-}
-
-enum { DETACH_THREADS = 48 };
-
-struct slice {
-	struct attachment *at;
-	size_t n;
-	pthread_t thread;
-	bool started;
-};
-
-static void *detach_slice(void *arg)
-{
-	struct slice *s = arg;
-
-	for (size_t i = 0; i < s->n; i++)
-		probe_detach(&s->at[i]);
-	return NULL;
-}
-
-void probe_detach_all(struct attachment *all, size_t n)
-{
-	struct slice slices[DETACH_THREADS] = {0};
-	size_t n_slices = n < DETACH_THREADS ? n : DETACH_THREADS, from = 0;
-
-	for (size_t i = 0; i < n_slices; i++) {
-		size_t to = n * (i + 1) / n_slices;
-
-		slices[i] = (struct slice){.at = all + from, .n = to - from};
-		slices[i].started = n > 1 && pthread_create(&slices[i].thread, NULL, detach_slice,
-							    &slices[i]) == 0;
-		from = to;
-	}
-	for (size_t i = 0; i < n_slices; i++)
-		if (!slices[i].started)
-			detach_slice(&slices[i]);
-	for (size_t i = 0; i < n_slices; i++)
-		if (slices[i].started)
-			pthread_join(slices[i].thread, NULL);
-}
-
-/* Owned by its thread. */
-struct leftover {
-	size_t n;
-	struct attachment at[];
-};
-
-static void *detach_leftover(void *arg)
-{
-	struct leftover *l = arg;
-
-	/* Closing the link detaches the program; the event may take its time. */
-	for (size_t i = 0; i < l->n; i++)
-		probe_silence(&l->at[i]);
-	for (size_t i = 0; i < l->n; i++)
-		probe_detach(&l->at[i]);
-	free(l);
-	return NULL;
-}
-
-void probe_detach_later(const struct attachment *all, size_t n)
-{
-	struct leftover *l = n ? malloc(sizeof(*l) + n * sizeof(*all)) : NULL;
-	pthread_attr_t attr;
-	pthread_t thread;
-
-	if (!l) {
-		for (size_t i = 0; i < n; i++)
-			probe_detach(&(struct attachment){all[i].perf_fd, all[i].link_fd});
-		return;
-	}
-	l->n = n;
-	memcpy(l->at, all, n * sizeof(*all));
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	if (pthread_create(&thread, &attr, detach_leftover, l) != 0)
-		detach_leftover(l);
-	pthread_attr_destroy(&attr);
 }

@@ -74,17 +74,4 @@ void probe_detach(struct attachment *a);
 /* The program is not called any more when this returns; the event itself is still to be detached. */
 void probe_silence(struct attachment *a);
 
-/*
- * Detaches many. The kernel lets each close wait for a grace period (tens of ms), and waits that
- * run at the same time share it: so the slices of the array are handed to some short-lived threads,
- * which have ended when this returns.
- */
-void probe_detach_all(struct attachment *all, size_t n);
-
-/*
- * The same without waiting: a thread that owns its copy of the descriptors closes them and ends. The
- * programs stop being called at once, the kernel's waiting is nobody's matter.
- */
-void probe_detach_later(const struct attachment *all, size_t n);
-
 #endif

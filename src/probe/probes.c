@@ -10,6 +10,7 @@
 #include "base/vec.h"
 #include "probe/binary.h"
 #include "probe/callers.h"
+#include "probe/detach.h"
 #include "probe/plan.h"
 #include "probe/retsites.h"
 #include "probe/spot.h"
@@ -102,6 +103,7 @@ struct probes *probes_free(struct probes *p)
 		spot_free(p->spots.at[i]);
 	vec_free(&p->spots);
 	retsites_free(p->retsites);
+	probe_detach_wait();
 	for (size_t i = 0; i < p->slots.n; i++)
 		endpoint_free(p->slots.at[i].ep);
 	vec_free(&p->slots);

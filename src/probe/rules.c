@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "probe/detach.h"
 #include "probe/multi.h"
 
 enum { CODE_BYTES = 4096, ROUNDS = 15, CALLS = 20 };

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/cleanup.h"
+#include "probe/detach.h"
 
 int spot_new(struct spot **ret, enum wire_probe_kind kind, uint32_t ep_id, struct module *m,
 	     uint64_t vaddr)

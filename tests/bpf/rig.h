@@ -12,6 +12,7 @@
 #include "model/decode.h"
 #include "pipe/kern.h"
 #include "probe/attach.h"
+#include "probe/detach.h"
 
 enum { RIG_INSTANCE = 7, RIG_AS = 3, RIG_PROBES_MAX = 16 };
 

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/detach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+enum { HEIRS_MAX = 8 };
+
+/* Pipes between this process and its heirs; an end that is closed tells. */
+struct talk {
+	int ready[2]; /* the heirs have no descriptors but their own share any more */
+	int go[2];    /* this process has none either */
+};
+
+/* Part `part` of `n_parts` of an array. */
+struct share {
+	const struct attachment *all;
+	size_t n;
+	size_t part;
+	size_t n_parts;
+};
+
+static bool is_in_share(const struct share *s, size_t i)
+{
+	return i * s->n_parts / s->n == s->part;
+}
+
+static void close_one(const struct attachment *a)
+{
+	if (a->link_fd >= 0)
+		close(a->link_fd);
+	if (a->perf_fd >= 0)
+		close(a->perf_fd);
+}
+
+static void wait_for_end_of(int fd)
+{
+	char c;
+
+	while (read(fd, &c, 1) < 0 && errno == EINTR)
+		;
+}
+
+/* In the child, which may only make system calls: other threads' locks are held for ever. */
+static _Noreturn void be_heir(const struct share *share, const struct talk *talk)
+{
+	for (size_t i = 0; i < share->n; i++)
+		if (!is_in_share(share, i))
+			close_one(&share->all[i]);
+	close(talk->go[1]);
+	close(talk->ready[0]);
+	close(talk->ready[1]);
+	wait_for_end_of(talk->go[0]);
+	syscall(SYS_exit_group, 0);
+	__builtin_unreachable();
+}
+
+/*
+ * A child without a signal at its end, which no other wait of this process meets (__WCLONE). fork()
+ * would run the handlers of libraries.
+ */
+static bool start_heir(const struct share *share, const struct talk *talk)
+{
+	long pid = syscall(SYS_clone, 0UL, NULL, NULL, NULL, 0UL);
+
+	if (pid == 0)
+		be_heir(share, talk);
+	return pid > 0;
+}
+
+static int open_talk(struct talk *t)
+{
+	if (pipe2(t->ready, O_CLOEXEC) < 0)
+		return -errno;
+	if (pipe2(t->go, O_CLOEXEC) < 0) {
+		close(t->ready[0]);
+		close(t->ready[1]);
+		return -errno;
+	}
+	return 0;
+}
+
+/* Without pipes or children (limits) the probes are taken off by this process, at the next line. */
+static void hand_over(const struct attachment *all, size_t n)
+{
+	struct share share = {.all = all, .n = n, .n_parts = n < HEIRS_MAX ? n : HEIRS_MAX};
+	struct talk talk;
+	bool can_talk = open_talk(&talk) == 0;
+
+	for (share.part = 0; can_talk && share.part < share.n_parts; share.part++)
+		if (!start_heir(&share, &talk))
+			break;
+	if (can_talk) {
+		close(talk.ready[1]);
+		wait_for_end_of(talk.ready[0]);
+	}
+	for (size_t i = 0; i < n; i++)
+		close_one(&all[i]);
+	if (can_talk) {
+		close(talk.ready[0]);
+		close(talk.go[0]);
+		close(talk.go[1]);
+	}
+}
+
+static void reap(int flags)
+{
+	pid_t pid;
+
+	do
+		pid = waitpid(-1, NULL, __WCLONE | flags);
+	while (pid > 0 || (pid < 0 && errno == EINTR));
+}
+
+void probe_detach_later(const struct attachment *all, size_t n)
+{
+	reap(WNOHANG);
+	if (n)
+		hand_over(all, n);
+}
+
+void probe_detach_all(struct attachment *all, size_t n)
+{
+	probe_detach_later(all, n);
+	for (size_t i = 0; i < n; i++)
+		all[i] = ATTACHMENT_NONE;
+	probe_detach_wait();
+}
+
+void probe_detach_wait(void)
+{
+	reap(0);
+}

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """How a span ends: each way closes it with its own reason, and leaves nothing behind."""
+import pathlib
 import signal
+import time
 
-from harness import (Spanprof, Target, cases, check, folder, load, main, near, need_bpf, profiling, read_truth,
-                     stop, test, TARGETS)
+from harness import (Failure, Spanprof, Target, cases, check, folder, load, main, near, need_bpf, profiling,
+                     read_truth, stop, test, wait_until, TARGETS)
 
 MS = 1_000_000
 OPTIONS = ("--endpoint", "request(str(arg0))", "--min-duration", "10ms", "--period", "5ms")
@@ -169,6 +171,36 @@ def exceptions_inside_and_across():
         check(all(35 * MS < s.duration < 400 * MS for s in across), f"durations {[s.duration for s in across]}")
         for span in inside:
             check(span.time_in("shop::Desk::work") > 30 * MS, "40 ms of 60 are in work")
+
+
+def changed_code(pid, binary):
+    """The number of bytes of the program's code that are not what its file says: breakpoints."""
+    data = pathlib.Path(binary).read_bytes()
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+        for line in maps:
+            span, access, offset, _, _, *path = line.split()
+            if access == "r-xp" and path == [str(binary)]:
+                start, end = (int(x, 16) for x in span.split("-"))
+                memory.seek(start)
+                code = memory.read(end - start)
+                return sum(a != b for a, b in zip(code, data[int(offset, 16):]))
+    raise Failure(f"{binary} is not mapped in process {pid}")
+
+
+@test
+def a_kill_while_detaching_leaves_no_breakpoint():
+    binary = TARGETS / "phases-gcc-O2"
+    with Target("phases-gcc-O2", "-w", "-n", 1, "mix=spin:1") as target:
+        for wait in (0, 0.02, 0.05, 0.1, 0.2):
+            with Spanprof("run", "-p", target.pid, "--endpoint", "request") as command:
+                command.wait_attached()
+                check(changed_code(target.pid, binary) > 0, "there is no probe")
+                command.process.send_signal(signal.SIGINT)
+                time.sleep(wait)
+                command.process.kill()
+            wait_until(lambda: changed_code(target.pid, binary) == 0, "the probes are gone")
+        target.play()
+        check(target.end() == 0, "the target's own checks")
 
 
 @cases(["SIGKILL", "SIGTERM", "SIGINT"])

@@ -37,7 +37,7 @@ def play(program, *args, endpoints=("request",), options=(), seconds=SECONDS):
 
 def numbers(profile, index=0):
     endpoint = profile.endpoints[index]
-    return endpoint["calls"], endpoint["ended"], endpoint["end_unknown"]
+    return endpoint["calls"], endpoint["ended"], endpoint["end_unknown"] + endpoint["unwound"]
 
 
 def all_counted(profile, index, want):

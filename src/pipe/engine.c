@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/vec.h"
 #include "pipe/kern.h"
@@ -33,7 +34,7 @@ struct member {
 struct watch {
 	struct wire_file_key file;
 	uint32_t instance_id;
-	bool met; /* a process that runs it has been attached */
+	uint64_t met_ns; /* since then the file's probes await its programs; UINT64_MAX: not yet */
 };
 
 struct gate {
@@ -406,7 +407,7 @@ int engine_watch_exe(struct engine *e, int fd, const char *path, uint32_t instan
 	if (r)
 		return errmsg_set(msg, r, "cannot watch executable '%s': %s", path, strerror(-r));
 	r = attach_running(e, &all, &st, instance_id, ret_n, msg);
-	e->watches.at[e->watches.n - 1].met = *ret_n > 0;
+	e->watches.at[e->watches.n - 1].met_ns = *ret_n ? clock_mono_ns() : UINT64_MAX;
 	return r;
 }
 
@@ -547,10 +548,9 @@ static void handle_exec(struct engine *e, const struct wire_proc *w)
 		probes_remove_process(e->probes, w->h.tgid);
 		drop_member(e, w->h.tgid);
 	}
-	/* The first one runs while it is probed; then the file's probes await the others. */
-	user_counters(e)->v[COUNTER_EXEC_LATE] += watch && !watch->met;
+	user_counters(e)->v[COUNTER_EXEC_LATE] += watch && w->h.mono_ns < watch->met_ns;
 	if (watch && !attach_new(e, w->h.tgid, watch->instance_id, w->as_id, NULL)) {
-		watch->met = true;
+		watch->met_ns = watch->met_ns < UINT64_MAX ? watch->met_ns : clock_mono_ns();
 		event.kind = ENGINE_EVENT_ATTACH;
 		event.instance_id = watch->instance_id;
 	} else {

@@ -129,16 +129,17 @@ def children_that_share_memory():
 
 @test
 def programs_that_start_later():
-    """The first one is probed while it runs, which the profile tells of; the file's probes await the second."""
+    """The first ones run while they are probed, which the profile tells of; the file's probes await the others."""
     with folder() as path:
         with profiling(path / "out.json", "--exe", TARGETS / "scenes", *OPTIONS):
-            for _ in range(2):
+            for _ in range(6):
                 with Target("scenes", "returns") as target:
                     target.play()
                     target.end()
         profile = load(path / "out.json")
-        check(profile.losses.get("exec_late") == 1, f"{profile.losses}")
-        check(1 <= profile.calls() <= 2, f"{profile.calls()} calls")
+        late = profile.losses.get("exec_late", 0)
+        check(1 <= late <= 6, f"{profile.losses}")
+        check(6 - late <= profile.calls() <= 6, f"{profile.calls()} calls; {late} programs were late")
 
 
 @test

@@ -10,6 +10,7 @@
 
 enum {
 	CHUNK_BYTES = 256 << 10,
+	JUMPS_MAX = 512,
 	TARGETS_MAX = 32,
 	FUNCTION_MAX = 1 << 20, /* larger functions are not decoded to verify a call */
 };
@@ -62,6 +63,8 @@ struct run {
 	bool is_call;   /* that it is */
 	bool ended;     /* it does not go on */
 	bool computed;  /* the function has jumps to places that only its data tell */
+	size_t n_targets;
+	uint64_t targets[JUMPS_MAX]; /* of jumps so far, or of the first of them */
 };
 
 static void note_insn(struct run *run, const struct insn *i)
@@ -73,6 +76,8 @@ static void note_insn(struct run *run, const struct insn *i)
 	run->ended = i->flow == INSN_RET || i->flow == INSN_JMP || i->flow == INSN_JMP_INDIRECT ||
 		     i->flow == INSN_STOP;
 	run->computed |= i->flow == INSN_JMP_INDIRECT;
+	if ((i->flow == INSN_JCC || i->flow == INSN_JMP) && run->n_targets < JUMPS_MAX)
+		run->targets[run->n_targets++] = i->target;
 }
 
 typedef bool (*insn_fn)(void *ctx, const struct insn *i);
@@ -129,18 +134,22 @@ static bool run_is_reached(struct binary *b, const struct run *run, uint64_t sta
 
 	if (run->start == start || run->computed)
 		return true;
+	/* Most are jumped to from before. */
+	for (size_t i = 0; i < run->n_targets; i++)
+		if (run->targets[i] >= e.start && run->targets[i] < e.end)
+			return true;
 	each_insn(b, start, start + bytes, match_entrance, &e);
 	return e.found;
 }
 
 bool caller_is_real(struct binary *b, uint64_t ret_addr)
 {
-	struct run run = {0};
+	struct run run;
 	uint64_t start, bytes;
 
 	if (!binary_function(b, ret_addr - 1, &start, &bytes) || ret_addr - start > FUNCTION_MAX)
 		return false;
-	run.start = run.at = start;
+	run = (struct run){.start = start, .at = start};
 	if (!each_insn(b, start, ret_addr, follow_run, &run))
 		return false;
 	return run.at == ret_addr && run.is_call && run_is_reached(b, &run, start, bytes);

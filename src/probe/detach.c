@@ -46,14 +46,48 @@ static void wait_for_end_of(int fd)
 		;
 }
 
+static void keep_lower(int fd, int from, int *lowest)
+{
+	if (fd >= from && (*lowest < 0 || fd < *lowest))
+		*lowest = fd;
+}
+
+/* The lowest descriptor that an heir keeps, of those that are not below `from`; -1: none. */
+static int next_kept(const struct share *share, const struct talk *talk, int from)
+{
+	int lowest = -1;
+
+	for (size_t i = 0; i < share->n; i++) {
+		if (!is_in_share(share, i))
+			continue;
+		keep_lower(share->all[i].link_fd, from, &lowest);
+		keep_lower(share->all[i].perf_fd, from, &lowest);
+	}
+	keep_lower(talk->go[0], from, &lowest);
+	keep_lower(talk->ready[1], from, &lowest);
+	return lowest;
+}
+
+/*
+ * All other descriptors are closed at once: what this process closes must be closed, for its peers and
+ * for its epoll sets.
+ */
+static void close_others(const struct share *share, const struct talk *talk)
+{
+	int from = 0, kept;
+
+	while ((kept = next_kept(share, talk, from)) >= 0) {
+		if (kept > from)
+			syscall(SYS_close_range, from, kept - 1, 0);
+		from = kept + 1;
+	}
+	syscall(SYS_close_range, from, ~0U, 0);
+}
+
 /* In the child, which may only make system calls: other threads' locks are held for ever. */
 static _Noreturn void be_heir(const struct share *share, const struct talk *talk)
 {
-	for (size_t i = 0; i < share->n; i++)
-		if (!is_in_share(share, i))
-			close_one(&share->all[i]);
-	close(talk->go[1]);
-	close(talk->ready[0]);
+	close_others(share, talk);
 	close(talk->ready[1]);
 	wait_for_end_of(talk->go[0]);
 	syscall(SYS_exit_group, 0);

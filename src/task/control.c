@@ -66,7 +66,8 @@ static void drop_client(struct control *c, struct client *cl)
 	for (size_t i = 0; i < CLIENTS_MAX; i++)
 		if (c->clients[i] == cl)
 			c->clients[i] = NULL;
-	close(cl->fd); /* leaves the epoll set by itself */
+	epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, cl->fd, NULL);
+	close(cl->fd);
 	free(cl->in);
 	free(cl->out);
 	free(cl);

@@ -174,7 +174,7 @@ static void globs(void **state)
 	assert_string_equal(f->found.symbol, "resolve_whole");
 	assert_int_equal(find(f, "test_resolve", "resolve_*"), -EINVAL);
 	says(f, "functions of test_resolve match");
-	says(f, "resolve_symbol");
+	says(f, "resolve_function");
 }
 
 static void offsets(void **state)

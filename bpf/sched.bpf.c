@@ -31,8 +31,11 @@ static __always_inline void window_save(struct task_struct *prev, struct thread 
 		return;
 	window_extent(t, sp, room, w);
 	bytes = w->bytes;
-	if (bytes && bytes <= room)
-		window_read(w, (__u8 *)(w + 1), bytes, room);
+	if (bytes) {
+		opaque(bytes); /* clang 19 makes one comparison of two, which Linux 6.12 does not see through */
+		if (bytes <= room)
+			window_read(w, (__u8 *)(w + 1), bytes, room);
+	}
 	if ((w->flags & WIRE_SNAP_F_TRUNCATED) && room < knob_max_window) {
 		t->window = THREAD_WINDOW_TOO_SMALL;
 		t->member_gen = 0;

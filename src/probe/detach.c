@@ -7,8 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-
 enum { HEIRS_MAX = 8 };
 
 /* Pipes between this process and its heirs; an end that is closed tells. */
@@ -28,14 +26,6 @@ struct share {
 static bool is_in_share(const struct share *s, size_t i)
 {
 	return i * s->n_parts / s->n == s->part;
-}
-
-static void close_one(const struct attachment *a)
-{
-	if (a->link_fd >= 0)
-		close(a->link_fd);
-	if (a->perf_fd >= 0)
-		close(a->perf_fd);
 }
 
 static void wait_for_end_of(int fd)
@@ -107,16 +97,16 @@ static bool start_heir(const struct share *share, const struct talk *talk)
 	return pid > 0;
 }
 
-static int open_talk(struct talk *t)
+static bool open_talk(struct talk *t)
 {
 	if (pipe2(t->ready, O_CLOEXEC) < 0)
-		return -errno;
+		return false;
 	if (pipe2(t->go, O_CLOEXEC) < 0) {
 		close(t->ready[0]);
 		close(t->ready[1]);
-		return -errno;
+		return false;
 	}
-	return 0;
+	return true;
 }
 
 /* Without pipes or children (limits) the probes are taken off by this process, at the next line. */
@@ -124,7 +114,7 @@ static void hand_over(const struct attachment *all, size_t n)
 {
 	struct share share = {.all = all, .n = n, .n_parts = n < HEIRS_MAX ? n : HEIRS_MAX};
 	struct talk talk;
-	bool can_talk = open_talk(&talk) == 0;
+	bool can_talk = open_talk(&talk);
 
 	for (share.part = 0; can_talk && share.part < share.n_parts; share.part++)
 		if (!start_heir(&share, &talk))
@@ -133,8 +123,11 @@ static void hand_over(const struct attachment *all, size_t n)
 		close(talk.ready[1]);
 		wait_for_end_of(talk.ready[0]);
 	}
-	for (size_t i = 0; i < n; i++)
-		close_one(&all[i]);
+	for (size_t i = 0; i < n; i++) {
+		struct attachment a = all[i];
+
+		probe_detach(&a);
+	}
 	if (can_talk) {
 		close(talk.ready[0]);
 		close(talk.go[0]);

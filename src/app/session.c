@@ -13,14 +13,13 @@
 #include "app/child.h"
 #include "app/command.h"
 #include "app/files_limit.h"
-#include "app/variants.h"
+#include "app/hints.h"
+#include "app/specs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "pipe/replay.h"
-#include "probe/preset.h"
-#include "probe/servers.h"
 #include "proc/process.h"
 
 enum { INSTANCE = 1, POLL_MS = 50, SILENCE_NS = 3000000000ULL };
@@ -30,10 +29,7 @@ struct session {
 	struct engine *engine;
 	struct capture_writer *writer; /* NULL: not recording */
 	int write_error;
-	struct presets *presets;          /* NULL: none asked for */
-	struct servers servers;           /* that the preset is for, when nothing else is named */
-	const struct preset *preset;      /* in presets */
-	VEC(struct endpoint *) endpoints; /* owned until the engine has them */
+	struct specs specs;
 	size_t n_endpoints;
 	sigset_t old_mask;
 	struct rlimit old_files;
@@ -78,20 +74,10 @@ static void on_record(void *ctx, const void *record, size_t bytes)
 		s->write_error = capture_write_record(s->writer, record, bytes);
 }
 
-/* What the programs of all endpoints have to be able to do. */
-static unsigned int needs(const struct session *s)
-{
-	unsigned int all = 0;
-
-	for (size_t i = 0; i < s->endpoints.n; i++)
-		all |= endpoint_needs(s->endpoints.at[i]);
-	return all;
-}
-
 static int new_engine(struct session *s, bool recording)
 {
 	const struct run_options *o = s->o;
-	const unsigned int need = needs(s);
+	const unsigned int need = specs_needs(&s->specs);
 	struct engine_options options = {
 		.probes =
 			{
@@ -131,69 +117,16 @@ static int new_engine(struct session *s, bool recording)
 	return r ? fail("cannot start profiling", r, &e) : 0;
 }
 
-static int parse_spec(struct session *s, const char *spec)
-{
-	AUTO_FREE char *normalized = NULL;
-	struct endpoint *ep = NULL;
-	struct errmsg e = {};
-	int r;
-
-	if (s->o->normalize && asprintf(&normalized, "%s;normalize=%s", spec, s->o->normalize) < 0)
-		return fail("--endpoint", -ENOMEM, NULL);
-	r = parse_endpoint(normalized ? normalized : spec, &ep, &e);
-	if (r) {
-		/* It begins with "endpoint". */
-		log_error("--%s", e.text);
-		return EXIT_USAGE;
-	}
-	r = vec_push(&s->endpoints, ep);
-	if (r) {
-		endpoint_free(ep);
-		return fail("--endpoint", r, NULL);
-	}
-	return 0;
-}
-
-static int find_preset(struct session *s)
-{
-	struct errmsg e = {};
-	int r;
-
-	if (!s->o->preset)
-		return 0;
-	r = presets_open(&s->presets, s->o->preset_file, &e);
-	if (!r)
-		r = presets_find(s->presets, s->o->preset, &s->preset, &e);
-	if (!r && !s->o->exes.n && !s->o->pids.n && !s->o->command)
-		r = servers_find(s->preset, &s->servers, &e);
-	return r ? fail("--preset", r, &e) : 0;
-}
-
-static int parse_specs(struct session *s)
-{
-	bool wanted[PRESET_VALUES_MAX] = {};
-	int r = 0;
-
-	if (s->preset)
-		variants_choose(s->preset, s->o, &s->servers, wanted);
-	for (size_t i = 0; !r && s->preset && i < s->preset->endpoints.n; i++)
-		if (wanted[i])
-			r = parse_spec(s, s->preset->endpoints.at[i]);
-	for (size_t i = 0; i < s->o->endpoints.n && !r; i++)
-		r = parse_spec(s, s->o->endpoints.at[i]);
-	return r;
-}
-
 static int add_endpoints(struct session *s)
 {
 	uint32_t ep_id;
 
-	for (size_t i = 0; i < s->endpoints.n; i++) {
-		int r = engine_add_endpoint(s->engine, s->endpoints.at[i], &ep_id);
+	for (size_t i = 0; i < s->specs.endpoints.n; i++) {
+		int r = engine_add_endpoint(s->engine, s->specs.endpoints.at[i], &ep_id);
 
 		if (r)
 			return fail("--endpoint", r, NULL);
-		s->endpoints.at[i] = NULL;
+		s->specs.endpoints.at[i] = NULL;
 		s->n_endpoints = ep_id + 1;
 	}
 	return 0;
@@ -231,29 +164,6 @@ static int open_gates(struct session *s)
 	return r ? fail("cannot start profiling", r, &e) : 0;
 }
 
-static void print_warnings(struct session *s)
-{
-	const char *text;
-
-	while ((text = probes_next_warning(engine_probes(s->engine))))
-		log_warning("%s", text);
-}
-
-/*
- * A debugger reads the probe's trap as the instruction under a breakpoint of its own and writes it
- * back when it deletes that. While the probe is there this is as it should be; later it kills.
- */
-static void warn_traced(pid_t pid, const char *what)
-{
-	char path[PROCESS_PATH_MAX] = "?";
-	pid_t tracer = process_tracer(pid);
-
-	if (!tracer)
-		return;
-	process_exe_path(tracer, path, sizeof(path));
-	log_warning("process %d is traced by process %d (%s): %s", pid, tracer, path, what);
-}
-
 static int add_pid(struct session *s, pid_t pid)
 {
 	struct errmsg e = {};
@@ -262,9 +172,7 @@ static int add_pid(struct session *s, pid_t pid)
 
 	if (r)
 		return fail("cannot attach", r, &e);
-	warn_traced(
-		pid,
-		"a debugger must delete its breakpoints on probed functions, which are not hit now, before spanprof ends: later that kills the process");
+	hints_traced_at_start(pid);
 	return 0;
 }
 
@@ -293,31 +201,18 @@ static int watch_path(struct session *s, const char *path)
 	return watch_exe(s, fd, path);
 }
 
-/* A preset for another program is the likely reason why its functions are not there. */
-static void tell_strangers(const struct session *s)
-{
-	char path[PROCESS_PATH_MAX];
-
-	for (size_t i = 0; s->preset->exes.n && i < s->o->pids.n; i++) {
-		process_exe_path(s->o->pids.at[i], path, sizeof(path));
-		if (path[0] && !preset_is_for(s->preset, path))
-			log_info("preset '%s' is for %s; process %d runs %s", s->preset->name,
-				 s->preset->exes.at[0], s->o->pids.at[i], path);
-	}
-}
-
 static int add_processes(struct session *s)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < s->servers.n && !r; i++)
-		r = watch_exe(s, s->servers.at[i].fd, s->servers.at[i].path);
+	for (size_t i = 0; i < s->specs.servers.n && !r; i++)
+		r = watch_exe(s, s->specs.servers.at[i].fd, s->specs.servers.at[i].path);
 	for (size_t i = 0; i < s->o->exes.n && !r; i++)
 		r = watch_path(s, s->o->exes.at[i]);
 	for (size_t i = 0; i < s->o->pids.n && !r; i++)
 		r = add_pid(s, s->o->pids.at[i]);
-	if (r && s->preset)
-		tell_strangers(s);
+	if (r && s->specs.preset)
+		hints_strangers(s->o, s->specs.preset);
 	return r;
 }
 
@@ -411,9 +306,7 @@ int session_new(struct session **ret, const struct run_options *o, FILE *capture
 	if (!r)
 		r = raise_files_limit(s);
 	if (!r)
-		r = find_preset(s);
-	if (!r)
-		r = parse_specs(s);
+		r = specs_read(&s->specs, s->o);
 	if (!r)
 		r = new_engine(s, capture != NULL);
 	if (!r)
@@ -431,7 +324,7 @@ int session_new(struct session **ret, const struct run_options *o, FILE *capture
 		return r;
 	}
 	s->start_ns = clock_mono_ns();
-	print_warnings(s);
+	hints_warnings(s->engine);
 	format_duration(took, sizeof(took), s->start_ns - begin_ns);
 	log_info("attached to %zu process%s in %s; Ctrl-C ends the run",
 		 engine_n_processes(s->engine), engine_n_processes(s->engine) == 1 ? "" : "es",
@@ -446,11 +339,7 @@ struct session *session_free(struct session *s)
 		return NULL;
 	if (s->engine)
 		engine_free(s->engine);
-	for (size_t i = 0; i < s->endpoints.n; i++)
-		endpoint_free(s->endpoints.at[i]);
-	vec_free(&s->endpoints);
-	servers_deinit(&s->servers);
-	presets_free(s->presets);
+	specs_deinit(&s->specs);
 	capture_writer_free(s->writer);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
@@ -504,8 +393,8 @@ static void find_absent(const struct session *s, bool absent[WIRE_EP_MAX])
 	struct probe_info info;
 
 	for (uint32_t i = 0; i < s->n_endpoints; i++)
-		absent[i] = s->preset;
-	for (size_t i = 0; s->preset && probes_info(engine_probes(s->engine), i, &info); i++)
+		absent[i] = s->specs.preset;
+	for (size_t i = 0; s->specs.preset && probes_info(engine_probes(s->engine), i, &info); i++)
 		if (info.ep_id < s->n_endpoints)
 			absent[info.ep_id] = false;
 }
@@ -524,18 +413,12 @@ static void mark_absent(const struct session *s, struct profile *p)
 static void tell_silence(struct session *s, uint64_t now_ns)
 {
 	bool absent[WIRE_EP_MAX];
-	struct latency l;
 
 	if (s->silence_told || now_ns - s->start_ns < SILENCE_NS || !engine_n_processes(s->engine))
 		return;
 	s->silence_told = true;
 	find_absent(s, absent);
-	for (uint32_t i = 0; i < s->n_endpoints; i++) {
-		if (!absent[i] && !engine_latency(s->engine, i, &l) && !l.n_enter)
-			log_warning(
-				"no call of '%s' was seen in 3 s: is the server idle, has the call begun before spanprof attached (those are not seen), or is this not the function it calls? ('spanprof probes --count' shows what is called)",
-				endpoint_display(engine_endpoint(s->engine, i)));
-	}
+	hints_silence(s->engine, s->n_endpoints, absent);
 }
 
 /* All gates have let in as many spans as they may, and those have ended. */
@@ -588,7 +471,7 @@ static int loop(struct session *s)
 			return fail("cannot read from the kernel", r, NULL);
 		if (s->write_error)
 			return fail_capture(s, s->write_error);
-		print_warnings(s);
+		hints_warnings(s->engine);
 		tell_silence(s, now_ns);
 		if (read_signals(s) || is_over(s, now_ns))
 			return 0;
@@ -620,28 +503,6 @@ static int write_totals(struct session *s)
 	return r;
 }
 
-/* A name was asked for, and no span has got one: what was read is no text, or cannot be read. */
-static void tell_nameless(const struct session *s, const struct profile *p)
-{
-	for (uint32_t i = 0; i < s->n_endpoints; i++) {
-		const struct endpoint *spec = engine_endpoint(s->engine, i);
-		const char *display = endpoint_display(spec);
-		size_t n = 0, n_named = 0;
-
-		for (size_t k = 1; k < p->spans.n; k++) {
-			if (p->spans.at[k].endpoint != i + 1)
-				continue;
-			n++;
-			n_named +=
-				strcmp(strpool_get(p->strings, p->spans.at[k].name), display) != 0;
-		}
-		if (endpoint_has_name(spec) && n && !n_named)
-			log_warning(
-				"cannot name the calls of '%s' in this build: what its name expression reads is no text (%zu calls); see 'spanprof probes --check'",
-				display, n);
-	}
-}
-
 static int read_latencies(struct session *s, struct profile *p)
 {
 	int r = 0;
@@ -662,10 +523,7 @@ static int finish(struct session *s, struct profile *p)
 {
 	int r;
 
-	for (size_t i = 0; i < s->o->pids.n; i++)
-		warn_traced(
-			s->o->pids.at[i],
-			"if it is a debugger with breakpoints on functions that were probed, run spanprof again while it deletes them, or that kills the process");
+	hints_traced_at_end(s->o);
 	r = engine_finish(s->engine, s->end_ns);
 
 	p->duration_ns = s->end_ns - p->start_mono_ns;
@@ -674,7 +532,7 @@ static int finish(struct session *s, struct profile *p)
 	if (r)
 		return r;
 	mark_absent(s, p);
-	tell_nameless(s, p);
+	hints_nameless(s->engine, s->n_endpoints, p);
 	return engine_counters(s->engine, &p->counters);
 }
 

@@ -9,10 +9,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/vec.h"
 #include "pipe/kern.h"
 #include "pipe/limits.h"
+#include "pipe/members.h"
+#include "pipe/sampling.h"
 #include "probe/rules.h"
 #include "proc/process.h"
 
@@ -20,15 +21,6 @@ enum {
 	RETRY_NS = 1000000000,  /* between two looks for endpoints that are not there yet */
 	WALK_MIN_NS = 10000000, /* between two walks over the open spans that are off CPU */
 	WALK_MAX_NS = 100000000,
-	TICKS_PER_PERIOD = 8,
-	TICK_MIN_NS = 1000000,
-};
-
-struct member {
-	struct process process;
-	uint32_t instance_id;
-	uint32_t as_id;
-	bool forked; /* became a member by fork: probes and return sites are its parent's */
 };
 
 struct watch {
@@ -37,21 +29,14 @@ struct watch {
 	uint64_t met_ns; /* since then the file's probes await its programs; UINT64_MAX: not yet */
 };
 
-struct gate {
-	struct wire_gate_key key;
-	uint64_t period_ns;
-	bool enabled;
-};
-
 struct engine {
 	struct engine_options options;
 	struct kern *kern;
 	struct probes *probes;
 	struct pipeline *pipeline;
-	VEC(struct member) members;
-	struct hash by_pid; /* pid -> index into members */
+	struct members members;
 	VEC(struct watch) watches;
-	VEC(struct gate) gates;
+	struct sampling sampling;
 	struct limits limits;
 	uint32_t next_as_id;
 	uint64_t period_ns; /* of the ticks; 0: none */
@@ -104,7 +89,7 @@ int engine_new(struct engine **ret, const struct engine_options *options, struct
 		return errmsg_set(e, -ENOMEM, "cannot start profiling: out of memory");
 	en->options = *options;
 	en->next_as_id = 1;
-	hash_init(&en->by_pid);
+	members_init(&en->members);
 	r = load(en, e);
 	if (r) {
 		engine_free(en);
@@ -131,11 +116,10 @@ struct engine *engine_free(struct engine *e)
 	engine_stop(e);
 	if (e->pipeline)
 		pipeline_free(e->pipeline);
-	vec_free(&e->members);
+	members_deinit(&e->members);
 	vec_free(&e->watches);
-	vec_free(&e->gates);
+	sampling_deinit(&e->sampling);
 	limits_deinit(&e->limits);
-	hash_deinit(&e->by_pid);
 	free(e);
 	return NULL;
 }
@@ -167,7 +151,7 @@ int engine_fd(const struct engine *e)
 
 size_t engine_n_processes(const struct engine *e)
 {
-	return e->members.n;
+	return e->members.all.n;
 }
 
 static struct counters *user_counters(struct engine *e)
@@ -183,41 +167,6 @@ int engine_add_endpoint(struct engine *e, struct endpoint *take_ep, uint32_t *re
 const struct endpoint *engine_endpoint(const struct engine *e, uint32_t ep_id)
 {
 	return probes_endpoint(e->probes, ep_id);
-}
-
-static struct member *find_member(const struct engine *e, pid_t pid)
-{
-	uint64_t *at = hash_get(&e->by_pid, pid);
-
-	return at ? &e->members.at[*at] : NULL;
-}
-
-static int add_member(struct engine *e, const struct member *m)
-{
-	int r = vec_push(&e->members, *m);
-
-	if (r)
-		return r;
-	r = hash_set(&e->by_pid, m->process.pid, e->members.n - 1);
-	if (r)
-		e->members.n--;
-	return r;
-}
-
-static void drop_member(struct engine *e, pid_t pid)
-{
-	uint64_t *at = hash_get(&e->by_pid, pid);
-	size_t i;
-
-	if (!at)
-		return;
-	i = *at;
-	hash_remove(&e->by_pid, pid);
-	e->members.n--;
-	if (i < e->members.n) {
-		e->members.at[i] = e->members.at[e->members.n];
-		*hash_get(&e->by_pid, e->members.at[i].process.pid) = i;
-	}
 }
 
 /* Reads the maps of a process and makes them the pipeline's. */
@@ -309,12 +258,12 @@ static int attach_new(struct engine *e, pid_t pid, uint32_t instance_id, uint32_
 	if (!r)
 		r = process_check_supported(&m.process, msg);
 	if (!r)
-		r = add_member(e, &m);
+		r = members_add(&e->members, &m);
 	if (r)
 		return r;
 	r = attach_member(e, &m, msg);
 	if (r) {
-		drop_member(e, pid);
+		members_drop(&e->members, pid);
 		probes_remove_process(e->probes, pid);
 	}
 	return r;
@@ -322,7 +271,7 @@ static int attach_new(struct engine *e, pid_t pid, uint32_t instance_id, uint32_
 
 int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct errmsg *msg)
 {
-	const struct member *m = find_member(e, pid);
+	const struct member *m = members_get(&e->members, pid);
 
 	if (m && process_is_alive(&m->process))
 		return retry_member(e, m, msg);
@@ -352,12 +301,12 @@ int engine_add_instance(struct engine *e, pid_t pid, uint32_t instance_id, struc
 
 void engine_remove_process(struct engine *e, pid_t pid)
 {
-	if (!find_member(e, pid))
+	if (!members_get(&e->members, pid))
 		return;
 	kern_member_remove(e->kern, pid);
 	probes_remove_process(e->probes, pid);
 	pipeline_process_gone(e->pipeline, pid);
-	drop_member(e, pid);
+	members_drop(&e->members, pid);
 }
 
 static int attach_running(struct engine *e, const struct process_list *all, const struct stat *st,
@@ -411,48 +360,24 @@ int engine_watch_exe(struct engine *e, int fd, const char *path, uint32_t instan
 	return r;
 }
 
-/*
- * Snapshots are due by the on-CPU time of a thread. The clock that looks whether one is ticks by the
- * time of day, so it must be faster, or threads that run in short bursts are met late and unevenly.
- */
-static uint64_t tick_period(uint64_t period_ns)
-{
-	uint64_t tick_ns = period_ns / TICKS_PER_PERIOD;
-
-	if (tick_ns < TICK_MIN_NS)
-		tick_ns = TICK_MIN_NS;
-	return tick_ns < period_ns ? tick_ns : period_ns;
-}
-
 static int apply_sampling(struct engine *e, struct errmsg *msg)
 {
-	uint64_t period_ns = 0;
+	uint64_t period_ns = sampling_period(&e->sampling);
 
-	for (size_t i = 0; i < e->gates.n; i++) {
-		const struct gate *g = &e->gates.at[i];
-
-		if (g->enabled && (!period_ns || g->period_ns < period_ns))
-			period_ns = g->period_ns;
-	}
 	if (period_ns == e->period_ns)
 		return 0;
 	e->period_ns = period_ns;
-	return kern_sampling(e->kern, tick_period(period_ns), msg);
-}
-
-static struct gate *find_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id)
-{
-	for (size_t i = 0; i < e->gates.n; i++)
-		if (e->gates.at[i].key.ep_id == ep_id &&
-		    e->gates.at[i].key.instance_id == instance_id)
-			return &e->gates.at[i];
-	return NULL;
+	return kern_sampling(e->kern, sampling_tick(period_ns), msg);
 }
 
 int engine_set_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id,
 		    const struct wire_gate *gate, struct errmsg *msg)
 {
-	struct gate *g = find_gate(e, ep_id, instance_id);
+	const struct sampling_gate g = {
+		.key = {ep_id, instance_id},
+		.period_ns = gate->period_ns,
+		.enabled = gate->enabled,
+	};
 	struct pipeline_endpoint ep = {
 		.spec = engine_endpoint(e, ep_id),
 		.threshold_ns = gate->threshold_ns,
@@ -465,16 +390,12 @@ int engine_set_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id,
 		return errmsg_set(msg, -EINVAL,
 				  "cannot profile endpoint slot %u: it does not exist", ep_id);
 	r = pipeline_set_endpoint(e->pipeline, ep_id, &ep);
-	if (!r && !g) {
-		r = vec_push(&e->gates, (struct gate){.key = {ep_id, instance_id}});
-		g = r ? NULL : &e->gates.at[e->gates.n - 1];
-	}
+	if (!r)
+		r = sampling_set(&e->sampling, &g);
 	if (r)
 		return errmsg_set(msg, r, "cannot profile '%s': %s", endpoint_display(ep.spec),
 				  strerror(-r));
-	g->period_ns = gate->period_ns;
-	g->enabled = gate->enabled;
-	r = kern_gate_set(e->kern, &g->key, gate, msg);
+	r = kern_gate_set(e->kern, &g.key, gate, msg);
 	return r ? r : apply_sampling(e, msg);
 }
 
@@ -485,12 +406,11 @@ int engine_get_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id, stru
 
 void engine_clear_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id)
 {
-	struct gate *g = find_gate(e, ep_id, instance_id);
+	const struct wire_gate_key key = {ep_id, instance_id};
 
-	if (!g)
+	if (!sampling_remove(&e->sampling, &key))
 		return;
-	kern_gate_clear(e->kern, &g->key);
-	*g = e->gates.at[--e->gates.n];
+	kern_gate_clear(e->kern, &key);
 	apply_sampling(e, NULL);
 }
 
@@ -508,9 +428,9 @@ static void handle_fork(struct engine *e, const struct wire_proc *w)
 	child.process.pid = w->child_tgid;
 	child.process.parent = w->h.tgid;
 	process_read(w->child_tgid, &child.process, NULL);
-	if (find_member(e, w->child_tgid))
+	if (members_get(&e->members, w->child_tgid))
 		engine_remove_process(e, w->child_tgid);
-	if (add_member(e, &child))
+	if (members_add(&e->members, &child))
 		return;
 	if (probes_widen(e->probes, w->h.tgid, &is_first))
 		user_counters(e)->v[COUNTER_ATTACH_FAILED]++;
@@ -543,10 +463,10 @@ static void handle_exec(struct engine *e, const struct wire_proc *w)
 		.exe_ino = w->exe_ino,
 	};
 
-	if (find_member(e, w->h.tgid)) {
+	if (members_get(&e->members, w->h.tgid)) {
 		pipeline_process_gone(e->pipeline, w->h.tgid);
 		probes_remove_process(e->probes, w->h.tgid);
-		drop_member(e, w->h.tgid);
+		members_drop(&e->members, w->h.tgid);
 	}
 	user_counters(e)->v[COUNTER_EXEC_LATE] += watch && w->h.mono_ns < watch->met_ns;
 	if (watch && !attach_new(e, w->h.tgid, watch->instance_id, w->as_id, NULL)) {
@@ -561,13 +481,13 @@ static void handle_exec(struct engine *e, const struct wire_proc *w)
 
 static void handle_exit(struct engine *e, const struct wire_proc *w)
 {
-	const struct member *m = find_member(e, w->h.tgid);
+	const struct member *m = members_get(&e->members, w->h.tgid);
 
 	if (!m)
 		return;
 	probes_remove_process(e->probes, w->h.tgid);
 	pipeline_process_gone(e->pipeline, w->h.tgid);
-	drop_member(e, w->h.tgid);
+	members_drop(&e->members, w->h.tgid);
 	tell(e, &(struct engine_event){
 			.kind = ENGINE_EVENT_EXIT,
 			.pid = w->h.tgid,
@@ -639,11 +559,11 @@ static bool all_attached(const struct engine *e)
 /* One process a time, so that the cost does not grow with their number. */
 static void retry_next(struct engine *e)
 {
-	if (!e->members.n || all_attached(e))
+	if (!e->members.all.n || all_attached(e))
 		return;
-	e->next_retry = (e->next_retry + 1) % e->members.n;
-	if (!e->members.at[e->next_retry].forked)
-		retry_member(e, &e->members.at[e->next_retry], NULL);
+	e->next_retry = (e->next_retry + 1) % e->members.all.n;
+	if (!e->members.all.at[e->next_retry].forked)
+		retry_member(e, &e->members.all.at[e->next_retry], NULL);
 }
 
 int engine_dispatch(struct engine *e, uint64_t now_ns)
@@ -661,7 +581,7 @@ int engine_dispatch(struct engine *e, uint64_t now_ns)
 		retry_next(e);
 	}
 	r = kern_poll(e->kern, 0, on_record, e);
-	if (e->options.lazy_ring && !e->members.n && !e->watches.n && !e->gates.n)
+	if (e->options.lazy_ring && !e->members.all.n && !e->watches.n && !e->sampling.gates.n)
 		kern_ring_unmap(e->kern);
 	probes_tidy(e->probes);
 	return r < 0 ? r : 0;
@@ -674,8 +594,11 @@ int engine_finish(struct engine *e, uint64_t now_ns)
 	if (e->period_ns)
 		kern_walk_stuck(e->kern);
 	r = kern_poll(e->kern, 0, on_record, e);
-	while (e->gates.n)
-		engine_clear_gate(e, e->gates.at[0].key.ep_id, e->gates.at[0].key.instance_id);
+	while (e->sampling.gates.n) {
+		const struct wire_gate_key key = e->sampling.gates.at[0].key;
+
+		engine_clear_gate(e, key.ep_id, key.instance_id);
+	}
 	if (r >= 0)
 		r = kern_poll(e->kern, 0, on_record, e);
 	if (r >= 0)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hints.h: what the user of `run` or `record` should know about the probes: that none is hit, that
+ * names cannot be read, that a debugger is there. Each is a message on stderr; nothing else is done.
+ */
+#ifndef SPANPROF_APP_HINTS_H
+#define SPANPROF_APP_HINTS_H
+
+#include "app/run_options.h"
+#include "bpf/wire.h"
+#include "pipe/engine.h"
+#include "probe/preset.h"
+
+/* Warnings of attaching that have not been told yet. */
+void hints_warnings(struct engine *e);
+/* Endpoints 0 to n - 1 that were never called, without those that are known to be absent. */
+void hints_silence(struct engine *e, size_t n, const bool absent[WIRE_EP_MAX]);
+/* A name was asked for, and no span has got one: what was read is no text, or cannot be read. */
+void hints_nameless(const struct engine *e, size_t n, const struct profile *p);
+/* A preset for another program is the likely reason why its functions are not there. */
+void hints_strangers(const struct run_options *o, const struct preset *p);
+/* Another process traces one that was attached, or is about to be detached. */
+void hints_traced_at_start(pid_t pid);
+void hints_traced_at_end(const struct run_options *o);
+
+#endif

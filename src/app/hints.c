@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/units.h"
+#include "pipe/hanging.h"
 #include "probe/servers.h"
 #include "proc/process.h"
 
@@ -25,6 +28,19 @@ void hints_silence(struct engine *e, size_t n, const bool absent[WIRE_EP_MAX])
 				"no call of '%s' was seen in 3 s: is the server idle, has the call begun before spanprof attached (those are not seen), or is this not the function it calls? ('spanprof probes --count' shows what is called)",
 				endpoint_display(engine_endpoint(e, i)));
 	}
+}
+
+void hints_hanging(struct engine *e, uint64_t until_ns, uint64_t *told_ns)
+{
+	struct hanging h;
+	char age[32];
+
+	if (!hanging_find(engine_pipeline(e), *told_ns, until_ns, &h))
+		return;
+	*told_ns = h.start_ns;
+	format_duration(age, sizeof(age), clock_mono_ns() - h.start_ns);
+	log_info("a call of '%s' has not ended for %s (process %u, thread %u)%s%s", h.name, age,
+		 h.tgid, h.tid, h.where[0] ? ": " : "", h.where);
 }
 
 void hints_nameless(const struct engine *e, size_t n, const struct profile *p)

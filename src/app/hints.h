@@ -15,6 +15,11 @@
 void hints_warnings(struct engine *e);
 /* Endpoints 0 to n - 1 that were never called, without those that are known to be absent. */
 void hints_silence(struct engine *e, size_t n, const bool absent[WIRE_EP_MAX]);
+/*
+ * One call that has not ended for long and was not told before: where it is. told_ns: when the last
+ * one that was told began; 0 at first.
+ */
+void hints_hanging(struct engine *e, uint64_t until_ns, uint64_t *told_ns);
 /* A name was asked for, and no span has got one: what was read is no text, or cannot be read. */
 void hints_nameless(const struct engine *e, size_t n, const struct profile *p);
 /* A preset for another program is the likely reason why its functions are not there. */

@@ -22,7 +22,15 @@
 #include "pipe/replay.h"
 #include "proc/process.h"
 
-enum { INSTANCE = 1, POLL_MS = 50, SILENCE_NS = 3000000000ULL };
+enum {
+	INSTANCE = 1,
+	POLL_MS = 50,
+	SILENCE_NS = 3000000000ULL,
+	HANGING_NS =
+		3000000000ULL, /* a call that is told of while it hangs; or twice --min-duration */
+	HANGING_EVERY_NS = 1000000000ULL,
+	HANGING_MAX = 10, /* calls told of in one run */
+};
 
 struct session {
 	const struct run_options *o;
@@ -41,6 +49,9 @@ struct session {
 	uint64_t start_ns;
 	uint64_t end_ns;
 	bool silence_told;
+	uint64_t hanging_told_ns; /* when the last call that was told of began */
+	uint64_t next_hanging_ns;
+	size_t n_hanging;
 };
 
 static int fail(const char *doing, int error, const struct errmsg *e)
@@ -353,6 +364,13 @@ struct profile *session_profile(struct session *s)
 	return pipeline_profile(engine_pipeline(s->engine));
 }
 
+/* A terminal sends its signals to the command, too; a process that sends one to spanprof does not. */
+static void pass_on(const struct session *s, const struct signalfd_siginfo *info)
+{
+	if (s->child && !s->child_gone && info->ssi_code <= 0 && info->ssi_signo != SIGCHLD)
+		kill(s->child, (int)info->ssi_signo);
+}
+
 int session_command_status(struct session *s)
 {
 	struct pollfd fd = {.fd = s->signal_fd, .events = POLLIN};
@@ -367,21 +385,23 @@ int session_command_status(struct session *s)
 			break;
 		}
 		if (poll(&fd, 1, 1000) > 0 &&
-		    read(s->signal_fd, &info, sizeof(info)) == sizeof(info) &&
-		    info.ssi_signo != SIGCHLD)
-			kill(s->child, (int)info.ssi_signo);
+		    read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
+			pass_on(s, &info);
 	}
 	return s->child_status;
 }
 
-/* True when the user wants the run to end. */
+/* True when the user wants the run to end. SIGINT ends that alone, the others what was started, too. */
 static bool read_signals(struct session *s)
 {
 	struct signalfd_siginfo info;
 	bool end = false;
 
-	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		end |= info.ssi_signo != SIGCHLD;
+		if (info.ssi_signo != SIGINT)
+			pass_on(s, &info);
+	}
 	if (s->child && !s->child_gone && child_ended(s->child, &s->child_status))
 		s->child_gone = true;
 	return end;
@@ -419,6 +439,20 @@ static void tell_silence(struct session *s, uint64_t now_ns)
 	s->silence_told = true;
 	find_absent(s, absent);
 	hints_silence(s->engine, s->n_endpoints, absent);
+}
+
+/* A request that hangs is worth a word while it does, not only when the run is over. */
+static void tell_hanging(struct session *s, uint64_t now_ns)
+{
+	uint64_t age_ns = 2 * s->o->min_duration_ns, told_ns = s->hanging_told_ns;
+
+	if (now_ns < s->next_hanging_ns || s->n_hanging >= HANGING_MAX)
+		return;
+	s->next_hanging_ns = now_ns + HANGING_EVERY_NS;
+	if (age_ns < HANGING_NS)
+		age_ns = HANGING_NS;
+	hints_hanging(s->engine, now_ns - age_ns, &s->hanging_told_ns);
+	s->n_hanging += s->hanging_told_ns != told_ns;
 }
 
 /* All gates have let in as many spans as they may, and those have ended. */
@@ -473,6 +507,7 @@ static int loop(struct session *s)
 			return fail_capture(s, s->write_error);
 		hints_warnings(s->engine);
 		tell_silence(s, now_ns);
+		tell_hanging(s, now_ns);
 		if (read_signals(s) || is_over(s, now_ns))
 			return 0;
 	}

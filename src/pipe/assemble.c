@@ -159,6 +159,23 @@ uint64_t assemble_any_of(const struct assemble *a, uint32_t ep_id, uint32_t inst
 	return 0;
 }
 
+const struct open_span *assemble_first(const struct assemble *a, uint64_t after_ns,
+				       uint64_t until_ns)
+{
+	const struct open_span *first = NULL;
+	uint64_t key, value;
+	size_t pos = 0;
+
+	while (hash_next(&a->spans, &pos, &key, &value)) {
+		const struct open_span *s = (const struct open_span *)(uintptr_t)value;
+
+		if (s->begin.start_ns > after_ns && s->begin.start_ns <= until_ns &&
+		    (!first || s->begin.start_ns < first->begin.start_ns))
+			first = s;
+	}
+	return first;
+}
+
 size_t assemble_n_open(const struct assemble *a)
 {
 	return a->spans.n;

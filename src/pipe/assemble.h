@@ -43,6 +43,9 @@ uint64_t assemble_superseded(const struct assemble *a, const struct wire_promote
 uint64_t assemble_any(const struct assemble *a, uint32_t tgid);
 /* The id of any open span of this endpoint and instance; 0: none. */
 uint64_t assemble_any_of(const struct assemble *a, uint32_t ep_id, uint32_t instance_id);
+/* The first that began after after_ns and not after until_ns; NULL: none. */
+const struct open_span *assemble_first(const struct assemble *a, uint64_t after_ns,
+				       uint64_t until_ns);
 size_t assemble_n_open(const struct assemble *a);
 
 #endif

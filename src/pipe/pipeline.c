@@ -9,6 +9,7 @@
 #include "model/decode.h"
 #include "pipe/account.h"
 #include "pipe/assemble.h"
+#include "pipe/ending.h"
 #include "pipe/spaces.h"
 #include "pipe/stack_builder.h"
 #include "pipe/stacks.h"
@@ -99,6 +100,11 @@ struct space_cache *pipeline_space_cache(struct pipeline *p)
 size_t pipeline_open_spans(const struct pipeline *p)
 {
 	return assemble_n_open(p->assemble);
+}
+
+const struct assemble *pipeline_open(const struct pipeline *p)
+{
+	return p->assemble;
 }
 
 static void count(struct pipeline *p, enum counter id, uint64_t n)
@@ -311,49 +317,6 @@ static int push_snapshot(struct pipeline *p, const struct event *ev)
 	return r;
 }
 
-/* How a span ended, from its end record or made up at the end of the run. */
-struct ending {
-	uint64_t end_ns;
-	struct wire_wall total;
-	uint16_t reason;
-	uint32_t n_due;
-	const uint8_t *name;
-	size_t name_bytes;
-};
-
-/*
- * The ending of a span without an end record: what its last snapshot says, and from there on
- * blocked or waiting for a CPU when that found it so, else on CPU.
- */
-static struct ending unfinished(const struct open_span *s, uint64_t now_ns, uint16_t reason)
-{
-	const struct wire_promoted *b = &s->begin;
-	struct ending e = {.end_ns = now_ns, .reason = reason};
-	struct wire_wall last = b->promoted;
-	uint64_t known_ns, rest_ns;
-
-	if (e.end_ns < s->last_ns)
-		e.end_ns = s->last_ns;
-	if (s->obs.n) {
-		const struct observation *o = &s->obs.at[s->obs.n - 1];
-
-		last = o->wall;
-		e.n_due = o->seq + 1;
-	}
-	e.total.oncpu_ns = last.oncpu_ns - b->start.oncpu_ns;
-	e.total.runq_ns = last.runq_ns - b->start.runq_ns;
-	e.total.blocked_ns = last.blocked_ns - b->start.blocked_ns;
-	known_ns = e.total.oncpu_ns + e.total.runq_ns + e.total.blocked_ns;
-	rest_ns = e.end_ns - b->start_ns > known_ns ? e.end_ns - b->start_ns - known_ns : 0;
-	if (!s->obs.n || s->obs.at[s->obs.n - 1].kind != WIRE_SNAP_STUCK)
-		e.total.oncpu_ns += rest_ns;
-	else if (s->obs.at[s->obs.n - 1].flags & WIRE_SNAP_F_PREEMPTED)
-		e.total.runq_ns += rest_ns;
-	else
-		e.total.blocked_ns += rest_ns;
-	return e;
-}
-
 static int synthetic_stack(struct pipeline *p, const struct open_span *s, const char *text,
 			   uint32_t *ret)
 {
@@ -509,6 +472,12 @@ static uint32_t count_incomplete(const struct pipeline *p, const struct open_spa
 	return n;
 }
 
+void pipeline_name(const struct pipeline *p, const struct open_span *s, char *buf, size_t bytes)
+{
+	endpoint_format_name(p->endpoints[s->begin.ep_id].spec, s->begin.name, s->begin.name_bytes,
+			     buf, bytes);
+}
+
 /* Turns a span that was taken out of the table into a row of the profile and its samples. */
 static int finish_span(struct pipeline *p, const struct open_span *s, const struct ending *e)
 {
@@ -565,7 +534,7 @@ static int end_open(struct pipeline *p, uint64_t span_id, uint64_t now_ns, uint1
 
 	if (!s)
 		return 0;
-	e = unfinished(s, now_ns, reason);
+	e = ending_unfinished(s, now_ns, reason);
 	r = finish_span(p, s, &e);
 	open_span_free(s);
 	return r;
@@ -574,14 +543,7 @@ static int end_open(struct pipeline *p, uint64_t span_id, uint64_t now_ns, uint1
 static int push_end(struct pipeline *p, const struct wire_end *end)
 {
 	struct open_span *s = assemble_take(p->assemble, end->span_id);
-	struct ending e = {
-		.end_ns = end->h.mono_ns,
-		.total = end->wall,
-		.reason = end->reason,
-		.n_due = end->n_due,
-		.name = end->name,
-		.name_bytes = end->name_bytes,
-	};
+	struct ending e = ending_of(end);
 	int r;
 
 	if (!s) {
@@ -670,6 +632,17 @@ int pipeline_symbolize(struct pipeline *p)
 		if (!r)
 			s->cause = profile_wait_cause(p->profile, s->cause, s->stack);
 	}
+	return r;
+}
+
+int pipeline_look_up(struct pipeline *p, uint32_t tgid, uint32_t stack, uint32_t *ret_stack)
+{
+	int r = p->options.no_symbols ? -ENOTSUP
+				      : symbolizer_use_process(p->symbolizer, (pid_t)tgid);
+
+	if (!r)
+		r = stacks_resolve(p->stacks, stack, p->symbolizer, p->profile, ret_stack);
+	pipeline_rest(p);
 	return r;
 }
 

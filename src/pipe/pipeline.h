@@ -19,6 +19,8 @@
 #include "pipe/stacks.h"
 #include "probe/endpoint.h"
 
+struct assemble;
+struct open_span;
 struct pipeline;
 
 struct pipeline_options {
@@ -90,5 +92,10 @@ void pipeline_rest(struct pipeline *p);
 /* Borrowed. */
 struct profile *pipeline_profile(struct pipeline *p);
 size_t pipeline_open_spans(const struct pipeline *p);
+/* The calls that have not ended, for hanging.h; the name that one has so far. */
+const struct assemble *pipeline_open(const struct pipeline *p);
+void pipeline_name(const struct pipeline *p, const struct open_span *s, char *buf, size_t bytes);
+/* The profile's stack of an observation, now. -ENOTSUP: without symbols; -ENOMEM. */
+int pipeline_look_up(struct pipeline *p, uint32_t tgid, uint32_t stack, uint32_t *ret_stack);
 
 #endif

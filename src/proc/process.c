@@ -131,8 +131,11 @@ int process_check_supported(const struct process *p, struct errmsg *e)
 			p->pid, p->comm);
 	r = read_elf_header(p->pid, &h);
 	if (r)
-		return errmsg_set(e, r, "cannot read the executable of process %d (%s): %s", p->pid,
-				  p->comm, strerror(-r));
+		return errmsg_set(e, r, "cannot read the executable of process %d (%s): %s%s",
+				  p->pid, p->comm, strerror(-r),
+				  r == -EACCES || r == -EPERM
+					  ? "; run as root or with CAP_DAC_READ_SEARCH"
+					  : "");
 	if (memcmp(h.e_ident, ELFMAG, SELFMAG))
 		return errmsg_set(e, -ENOEXEC,
 				  "the executable of process %d (%s) is not an ELF file", p->pid,

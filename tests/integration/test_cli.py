@@ -151,17 +151,18 @@ def offset_outside_the_file():
         one_line(status, stderr, 1, "0x7fffffff")
 
 
-def unprivileged(*args):
-    """A copy of the program, which anybody may run, by nobody and without capabilities."""
+def unprivileged(*args, caps=()):
+    """A copy of the program, which anybody may run, by nobody and with these capabilities alone."""
     if os.geteuid() != 0:
         raise Skip("needs root, to become someone else")
     need_program("setpriv")
+    given = ",".join(["-all", *(f"+{c}" for c in caps)])
     with folder() as path:
         path.chmod(0o755)
         shutil.copy(SPANPROF, path / "spanprof")
-        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all",
-                               "--inh-caps=-all", path / "spanprof", *map(str, args)], capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                               f"--inh-caps={given}", f"--ambient-caps={given}", f"--bounding-set={given}",
+                               path / "spanprof", *map(str, args)], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
 
@@ -171,6 +172,25 @@ def not_root():
         status, _, stderr = unprivileged("run", "-p", target.pid, "--endpoint", "request", "--for", "1s")
         check(status == 1, f"exit status {status}: {stderr}")
         check("CAP_" in stderr or "root" in stderr, f"what is missing: {stderr}")
+
+
+CAPS = ["bpf", "perfmon", "sys_ptrace", "dac_read_search"]
+
+
+@cases([None, *CAPS])
+def missing_capability(missing):
+    """Each of the four is needed, together they are enough, and the one that is missing is named."""
+    need_bpf()
+    with folder() as path:
+        program = copied(path / "closed")
+        program.chmod(0o700)
+        with Target(program, "-w", "a=sleep:1") as target:
+            status, _, stderr = unprivileged("run", "-p", target.pid, "--endpoint", "request", "--for", "200ms",
+                                             caps=[c for c in CAPS if c != missing])
+        if missing:
+            one_line(status, stderr, 1, f"CAP_{missing}")
+        else:
+            check(status == 0, f"exit status {status}: {stderr}")
 
 
 def copied(path):

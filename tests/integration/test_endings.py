@@ -96,6 +96,17 @@ def hangs_for_ever():
 
 
 @test
+def visible_while_it_hangs():
+    """Not only when the run is over: where it hangs is said once, and the profile has it as unfinished."""
+    def wait(target, command):
+        line = command.err.wait_for("a call of 'hangs' has not ended for")
+        check(f"(process {target.pid}, thread {target.pid}): request > body_hang > pause, blocked: sleep" in line, line)
+
+    profile, _ = run_scene("hang", wait=wait)
+    one(profile, "hangs", "unfinished")
+
+
+@test
 def fork_inside():
     profile, truth = run_scene("fork")
     parent = max((e for e in truth if e.what == "call"), key=lambda e: e.tid == profile.spans[0].tid)

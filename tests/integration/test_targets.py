@@ -6,8 +6,8 @@ import shutil
 import signal
 import subprocess
 
-from harness import (TARGETS, Skip, Spanprof, Target, check, folder, load, main, need_bpf, need_program,
-                     profiling, read_truth, spanprof, test)
+from harness import (TARGETS, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, need_program,
+                     profiling, read_truth, spanprof, test, wait_until)
 
 OPTIONS = ("--endpoint", "request(str(arg0))", "--min-duration", "10ms", "--period", "5ms")
 SCRIPT = ("-w", "-n", 2, "a=sleep:30")
@@ -86,13 +86,44 @@ def command_from_its_first_call():
 
 @test
 def command_exit_status():
+    """Of the command, whether the run or the command has ended first."""
+    for code, command, options in ((7, "exit 7", ()), (0, "exit 0", ()), (128 + signal.SIGTERM, "kill $$", ()),
+                                   (128 + signal.SIGKILL, "kill -9 $$", ()), (5, "sleep 1; exit 5", ("--for", "200ms"))):
+        status, _, stderr = spanprof("run", "--endpoint", "libc.so.6:malloc", *options, "--", "/bin/sh", "-c", command)
+        check(status == code, f"{command}: exit status {status} instead of {code}: {stderr}")
     with folder() as path:
-        for code, command in ((7, "exit 7"), (128 + signal.SIGTERM, "kill $$")):
-            status, _, stderr = spanprof("run", "-o", path / "out.json", *OPTIONS[:1], "main", "--",
-                                         "/bin/sh", "-c", command)
-            check(status in (code, 1), f"exit status {status} instead of {code}: {stderr}")
         status, _, stderr = spanprof("run", "--endpoint", "request", "--", path / "missing")
         check(status == 1 and "missing" in stderr, f"exit status {status}: {stderr}")
+        status, _, stderr = spanprof("record", "-o", path / "out.cap", "--endpoint", "libc.so.6:malloc", "--", "/bin/sh",
+                                     "-c", "exit 6")
+        check(status == 6 and (path / "out.cap").exists(), f"exit status {status}: {stderr}")
+
+
+@cases(["SIGTERM", "SIGHUP"])
+def signals_are_passed_on_to_the_command(name):
+    number = getattr(signal, name)
+    with folder() as path:
+        script = f"trap 'exit 9' {name[3:]}; echo >{path}/ready; while :; do sleep 0.05; done"
+        with Spanprof("run", "--endpoint", "libc.so.6:malloc", "--", "/bin/sh", "-c", script) as command:
+            command.wait_attached()
+            wait_until((path / "ready").exists, "the command runs")
+            status = command.finish(number)
+            check(status == 9, f"exit status {status}: {command.stderr}")
+
+
+@test
+def an_interrupt_ends_the_run_alone():
+    """Sent by a process, not by a terminal; the next one is for the command, which is waited for."""
+    with folder() as path:
+        script = f"trap 'exit 9' INT; echo >{path}/ready; while :; do sleep 0.05; done"
+        with Spanprof("run", "--endpoint", "libc.so.6:malloc", "--", "/bin/sh", "-c", script) as command:
+            command.wait_attached()
+            wait_until((path / "ready").exists, "the command runs")
+            command.process.send_signal(signal.SIGINT)
+            command.err.wait_for("waiting for the command")
+            check(command.process.poll() is None, "the command lives")
+            status = command.finish(signal.SIGINT)
+            check(status == 9, f"exit status {status}: {command.stderr}")
 
 
 @test

@@ -39,6 +39,23 @@ static void test_spans_are_found_and_taken(void **state)
 	assemble_free(a);
 }
 
+static void test_first_that_began_in_between(void **state)
+{
+	struct assemble *a = NULL;
+
+	assert_int_equal(assemble_new(&a, 10), 0);
+	assert_null(assemble_first(a, 0, UINT64_MAX));
+	begin(a, span(1, 11, 100, 0x7000));
+	begin(a, span(2, 12, 300, 0x7000));
+	begin(a, span(3, 13, 200, 0x7000));
+	assert_int_equal(assemble_first(a, 0, 1000)->begin.span_id, 1);
+	assert_int_equal(assemble_first(a, 100, 1000)->begin.span_id, 3);
+	assert_int_equal(assemble_first(a, 200, 300)->begin.span_id, 2);
+	assert_null(assemble_first(a, 200, 299));
+	assert_null(assemble_first(a, 300, 1000));
+	assemble_free(a);
+}
+
 static void test_full_table_and_double_id_are_refused(void **state)
 {
 	struct wire_promoted third = span(3, 13, 1, 1), again = span(1, 14, 1, 1);
@@ -102,6 +119,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_spans_are_found_and_taken),
+		cmocka_unit_test(test_first_that_began_in_between),
 		cmocka_unit_test(test_full_table_and_double_id_are_refused),
 		cmocka_unit_test(test_later_call_at_the_same_place_supersedes),
 		cmocka_unit_test(test_what_does_not_supersede),

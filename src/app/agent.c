@@ -18,6 +18,8 @@
 #include "app/guard.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/text.h"
+#include "task/rules_fixed.h"
 #include "task/rules_source.h"
 
 DEFINE_CLEANUP(struct rules *, rules_free)
@@ -196,12 +198,25 @@ static int new_parts(struct agent *a, struct errmsg *e)
 	return agent_processes_init(a, e);
 }
 
+static void on_debug_left_out(void *ctx, const char *path)
+{
+	char printable[512];
+
+	text_copy_printable(printable, sizeof(printable), path, SIZE_MAX);
+	agent_log(
+		ctx, LOG_LEVEL_WARNING,
+		"event=debug_left_out file=\"%s\" text=\"names come from its symbol table, without lines: its debug information is larger than limits.debug_info allows\"",
+		printable);
+}
+
 static int new_profiler(struct agent *a, struct errmsg *e)
 {
 	const struct profiler_options options = {.instances = a->instances,
 						 .schedule = a->schedule,
 						 .budget = &a->budget,
 						 .max_snapshots = a->rules->limits.max_snapshots,
+						 .debug_max_bytes = a->rules->limits.debug_bytes,
+						 .on_debug_left_out = on_debug_left_out,
 						 .on_span = agent_on_span,
 						 .on_process = agent_on_engine_event,
 						 .ctx = a};
@@ -245,6 +260,8 @@ static int set_up(struct agent *a, struct errmsg *e)
 {
 	int r = rules_load(a->options.config, &a->rules, e);
 
+	if (!r && rules_fixed_note(a->rules, &a->fixed))
+		r = errmsg_set(e, -ENOMEM, "out of memory");
 	if (!r)
 		r = catch_signals(a, e);
 	if (!r)
@@ -326,6 +343,7 @@ struct agent *agent_free(struct agent *a)
 	vec_free(&a->process_events);
 	vec_free(&a->stopped);
 	rules_free(a->rules);
+	free(a->fixed);
 	notify_close(&a->notify);
 	if (a->signal_fd >= 0)
 		close(a->signal_fd);
@@ -339,38 +357,19 @@ struct agent *agent_free(struct agent *a)
 
 /* ---- reload ---- */
 
-static bool same_text(const char *a, const char *b)
+/* Things that only a restart can change, said at every reload until there is one. */
+static void warn_fixed(struct agent *a)
 {
-	return !strcmp(a ? a : "", b ? b : "");
-}
+	AUTO_FREE char *now = NULL;
+	char keys[512];
 
-static bool backend_same(const struct backend_config *a, const struct backend_config *b)
-{
-	bool same = a->n_addresses == b->n_addresses;
-
-	for (size_t i = 0; same && i < a->n_addresses; i++)
-		same = !strcmp(a->addresses[i], b->addresses[i]);
-	return same && same_text(a->name, b->name) && same_text(a->kind, b->kind) &&
-	       a->tls == b->tls && same_text(a->ca_file, b->ca_file) &&
-	       same_text(a->cert_file, b->cert_file) && same_text(a->key_file, b->key_file) &&
-	       same_text(a->server_name, b->server_name) && same_text(a->token, b->token) &&
-	       same_text(a->token_file, b->token_file) && same_text(a->spool_file, b->spool_file) &&
-	       a->poll_ns == b->poll_ns && a->heartbeat_ns == b->heartbeat_ns &&
-	       a->timeout_ns == b->timeout_ns && a->spool_bytes == b->spool_bytes &&
-	       a->spool_file_bytes == b->spool_file_bytes;
-}
-
-/* Things that only a restart can change. */
-static void warn_fixed(struct agent *a, const struct rules *next)
-{
-	bool backends = a->rules->n_backends != next->n_backends;
-
-	for (unsigned int i = 0; !backends && i < next->n_backends; i++)
-		backends = !backend_same(&a->rules->backends[i].config, &next->backends[i].config);
-	if (!same_text(a->rules->agent.socket, next->agent.socket) ||
-	    !same_text(a->rules->agent.store, next->agent.store) || backends)
+	if (rules_fixed_note(a->rules, &now))
+		return;
+	rules_fixed_compare(a->fixed, now, keys, sizeof(keys));
+	if (keys[0])
 		log_warning(
-			"event=reload text=\"socket, store and backends change only when the agent is restarted\"");
+			"event=restart_needed keys=\"%s\" text=\"they change when the agent is restarted\"",
+			keys);
 }
 
 static int take_rules(struct agent *a, struct errmsg *e)
@@ -383,8 +382,8 @@ static int take_rules(struct agent *a, struct errmsg *e)
 		r = profiler_set_rules(a->profiler, next, e);
 	if (r)
 		return r;
-	warn_fixed(a, next);
 	a->rules = TAKE_PTR(next);
+	warn_fixed(a);
 	if (instances_reload(a->instances, a->rules))
 		log_error("event=out_of_memory text=\"some instances were not matched anew\"");
 	agent_processes_filter(a);

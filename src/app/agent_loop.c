@@ -142,6 +142,27 @@ static void update_budget(struct agent *a, uint64_t now_ns)
 		  what[change]);
 }
 
+/* A store that cannot be written is no reason to end: that it begins and stops to fail is said. */
+static void watch_store(struct agent *a)
+{
+	struct store_stats s;
+
+	if (!a->store)
+		return;
+	store_stats(a->store, &s);
+	if (s.is_failing && !a->store_was_failing)
+		agent_log(
+			a, LOG_LEVEL_ERROR,
+			"event=store_failing error=\"%s\" text=\"spans are lost to the store until it can be written again\"",
+			s.error);
+	else if (!s.is_failing && a->store_was_failing)
+		agent_log(a, LOG_LEVEL_WARNING, "event=store_recovered lost_spans=%" PRIu64,
+			  s.n_dropped - a->n_store_dropped);
+	if (!s.is_failing)
+		a->n_store_dropped = s.n_dropped;
+	a->store_was_failing = s.is_failing;
+}
+
 static void each_second(struct agent *a, uint64_t now_ns)
 {
 	uint64_t limit = a->rules->limits.memory_bytes;
@@ -152,6 +173,7 @@ static void each_second(struct agent *a, uint64_t now_ns)
 	if (++a->seconds % RETRY_SECONDS == 0)
 		a->is_dirty |= profiler_is_incomplete(a->profiler);
 	update_budget(a, now_ns);
+	watch_store(a);
 	a->rss_bytes = resident_bytes(&own);
 	/* Mapped files go by themselves when memory is short; what we have allocated does not. */
 	profiler_keep_small(a->profiler, own > limit ? 0 : limit / TABLES_SHARE, now_ns);

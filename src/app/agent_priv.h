@@ -73,6 +73,7 @@ struct agent_counts {
 struct agent {
 	struct agent_options options;
 	struct rules *rules; /* owned */
+	char *fixed;         /* owned: what of the rules at the start is in force until the end */
 	struct store *store; /* owned; NULL: none */
 	struct schedule *schedule;
 	struct instances *instances;
@@ -107,7 +108,9 @@ struct agent {
 	uint32_t seconds;
 	uint32_t n_refusals; /* in this second */
 	uint64_t watchdog_at;
-	uint64_t cpu_ns; /* used, at the last update of the budget */
+	bool store_was_failing;
+	uint64_t n_store_dropped; /* at the last word about it */
+	uint64_t cpu_ns;          /* used, at the last update of the budget */
 	uint64_t cpu_at;
 	uint64_t started_ns;
 	int64_t started_ms;

@@ -98,7 +98,10 @@ static int make_engine(struct profiler *p, struct errmsg *e)
 	const struct engine_options options = {
 		.probes = {.preset_callers = true, .source = p->source, .rules = p->site_rules},
 		.is_measured = p->is_measured,
-		.pipeline = {.symbols = {.lines = true},
+		.pipeline = {.symbols = {.lines = true,
+					 .debug_max_bytes = p->options.debug_max_bytes,
+					 .on_debug_left_out = p->options.on_debug_left_out,
+					 .ctx = p->options.ctx},
 			     .max_snapshots = p->options.max_snapshots,
 			     .on_span = on_span,
 			     .ctx = p},

@@ -24,7 +24,10 @@ struct profiler_options {
 	const struct instances *instances; /* borrowed, as all below */
 	struct schedule *schedule;
 	const struct budget *budget;
-	size_t max_snapshots; /* of one span; 0: default */
+	size_t max_snapshots;     /* of one span; 0: default */
+	uint64_t debug_max_bytes; /* memory for debug information */
+	/* A file whose debug information does not fit is used without; the same file may be told again. */
+	void (*on_debug_left_out)(void *ctx, const char *path);
 	/* A span has ended; ep: what its endpoint is called. The spans are dropped afterwards. */
 	void (*on_span)(void *ctx, struct profile *profile, uint32_t span,
 			const struct gate_endpoint *ep);

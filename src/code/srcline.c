@@ -34,6 +34,7 @@ enum {
 	UNIT_HELD_BYTES = 4096, /* estimate: what libdw keeps of a unit once it was used */
 	LINE_HELD_FACTOR = 16,  /* estimate: bytes of rows for a byte of line program */
 	HELD_MIN_BYTES = 6 << 20,
+	HELD_SHARE = 4, /* one part in so many of a file's limit stays for what look-ups add */
 	REOPEN_MAX = 256,
 	DEBUG_MAX_BYTES = 768 << 20,   /* unpacked */
 	FOREIGN_MAX_BYTES = 256 << 20, /* of a file that is not root's */
@@ -70,6 +71,7 @@ struct srcline {
 	VEC(struct unit *) open_units; /* owned */
 	struct hash unit_of_die;
 	uint64_t dies_left;  /* of TOTAL_DIES_MAX */
+	uint64_t max_bytes;  /* for all of it; 0: the limits above */
 	uint64_t base_bytes; /* memory that the unpacked sections take */
 	uint64_t held_bytes; /* estimate of what look-ups have added to it */
 	unsigned int n_opened;
@@ -119,10 +121,12 @@ static int open_one(int fd, uint64_t *budget, Elf **ret_elf, Dwarf **ret)
 
 static int open_dwarf(struct srcline *s)
 {
-	uint64_t most = elffile_is_mapped(s->fd) ? DEBUG_MAX_BYTES : FOREIGN_MAX_BYTES;
-	uint64_t budget = most;
+	uint64_t most = elffile_is_mapped(s->fd) ? DEBUG_MAX_BYTES : FOREIGN_MAX_BYTES, budget;
 	int r;
 
+	if (s->max_bytes && s->max_bytes - s->max_bytes / HELD_SHARE < most)
+		most = s->max_bytes - s->max_bytes / HELD_SHARE;
+	budget = most;
 	if (s->n_opened++ >= REOPEN_MAX)
 		return -EFBIG;
 	hash_init(&s->unit_of_die);
@@ -166,7 +170,7 @@ static int choose_file(struct srcline *s, struct module *m, const struct debugfi
 }
 
 int srcline_new(struct srcline **ret, struct module *m, const struct debugfile *debug,
-		struct debugfile_search *search)
+		const struct srcline_options *options)
 {
 	CLEANUP(srcline_freep) struct srcline *s = calloc(1, sizeof(*s));
 	int r;
@@ -175,7 +179,8 @@ int srcline_new(struct srcline **ret, struct module *m, const struct debugfile *
 		return -ENOMEM;
 	s->fd = s->alt_fd = s->own_alt_fd = -1;
 	s->dies_left = TOTAL_DIES_MAX;
-	r = choose_file(s, m, debug, search);
+	s->max_bytes = options->max_bytes;
+	r = choose_file(s, m, debug, options->search);
 	if (!r)
 		r = open_dwarf(s);
 	if (r)
@@ -192,6 +197,16 @@ struct srcline *srcline_free(struct srcline *s)
 	cleanup_fd(&s->own_alt_fd);
 	free(s);
 	return NULL;
+}
+
+uint64_t srcline_bytes(const struct srcline *s)
+{
+	return s->dwarf ? s->base_bytes + s->held_bytes : 0;
+}
+
+bool srcline_is_worn_out(const struct srcline *s)
+{
+	return !s->dwarf && s->n_opened >= REOPEN_MAX;
 }
 
 static int compare_ranges(const void *a, const void *b)
@@ -515,13 +530,19 @@ static size_t fill_frames(struct srcline *s, struct unit *u, uint64_t addr,
 	return c.n;
 }
 
+/* Opening again costs as much as was unpacked: the larger that is, the more may be added. */
+static bool holds_too_much(const struct srcline *s)
+{
+	return s->held_bytes > HELD_MIN_BYTES + s->base_bytes / 2 ||
+	       (s->max_bytes && s->held_bytes > s->max_bytes - s->base_bytes);
+}
+
 size_t srcline_find(struct srcline *s, uint64_t vaddr, struct srcline_frame *ret)
 {
 	struct unit *u;
 	uint64_t die;
 
-	/* Opening again costs as much as was unpacked: the larger that is, the more may be added. */
-	if (s->held_bytes > HELD_MIN_BYTES + s->base_bytes / 2)
+	if (holds_too_much(s))
 		close_dwarf(s);
 	if (!s->dwarf && open_dwarf(s))
 		return 0;

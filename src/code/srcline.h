@@ -19,6 +19,10 @@
 enum { SRCLINE_FRAMES_MAX = 32 };
 
 struct srcline;
+struct srcline_options {
+	struct debugfile_search *search; /* for the dwz supplement; may be NULL */
+	uint64_t max_bytes;              /* memory for what is unpacked and read; 0: wide limits */
+};
 
 struct srcline_frame {
 	const char *name;    /* NULL: unknown */
@@ -29,12 +33,16 @@ struct srcline_frame {
 };
 
 /*
- * debug may be NULL; search (for the dwz supplement) too. All must outlive the result. 0, -ENOENT (no
- * DWARF that can be used), -EFBIG (too large to open), -ENOMEM.
+ * debug may be NULL. All must outlive the result. 0, -ENOENT (no DWARF that can be used), -EFBIG (too
+ * large to open), -ENOMEM.
  */
 int srcline_new(struct srcline **ret, struct module *m, const struct debugfile *debug,
-		struct debugfile_search *search);
+		const struct srcline_options *options);
 struct srcline *srcline_free(struct srcline *s);
+/* Memory that it holds, estimated: never much more than max_bytes. */
+uint64_t srcline_bytes(const struct srcline *s);
+/* It was read anew too often for its limit, and is not read any more. */
+bool srcline_is_worn_out(const struct srcline *s);
 
 /*
  * Frames at an ELF virtual address, innermost inlined one first, at most SRCLINE_FRAMES_MAX (the

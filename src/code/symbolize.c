@@ -24,9 +24,9 @@
 #include "code/debugfile_priv.h"
 #include "code/demangle.h"
 #include "code/kallsyms.h"
+#include "code/linecache.h"
 #include "code/perfmap.h"
 #include "code/plt.h"
-#include "code/srcline.h"
 #include "code/symtab.h"
 
 enum {
@@ -47,7 +47,7 @@ struct known_module {
 	bool ready;              /* the rest, too */
 	struct debugfile *debug; /* owned */
 	struct symtab *symtab;   /* owned */
-	struct srcline *lines;   /* owned; NULL: no DWARF, or not wanted */
+	struct linecache_file lines;
 };
 
 struct process_map {
@@ -58,8 +58,9 @@ struct process_map {
 
 struct symbolizer {
 	struct profile *profile; /* borrowed */
-	bool want_lines;
-	struct debugfile_search *search;    /* owned */
+	struct symbolize_options options;
+	struct debugfile_search *search; /* owned */
+	struct linecache lines;
 	VEC(struct known_module *) modules; /* owned */
 	struct hash module_of_id;           /* module_id -> index */
 	size_t n_open;
@@ -74,6 +75,16 @@ struct symbolizer {
 };
 
 DEFINE_CLEANUP(struct symbolizer *, symbolizer_free)
+
+/* A file's DWARF does not fit into its limit of memory. */
+static void on_left_out(void *ctx, const struct linecache_file *file)
+{
+	struct symbolizer *s = ctx;
+
+	s->profile->counters.v[COUNTER_DEBUG_LEFT_OUT]++;
+	if (s->options.on_debug_left_out)
+		s->options.on_debug_left_out(s->options.ctx, module_path(file->module));
+}
 
 /* Interns a text from outside; one that does not fit any more is counted and replaced. */
 static int add_text(struct symbolizer *s, const char *text, uint32_t *ret)
@@ -107,7 +118,7 @@ int symbolizer_new(struct symbolizer **ret, struct profile *profile,
 	if (!s)
 		return -ENOMEM;
 	s->profile = profile;
-	s->want_lines = options->lines;
+	s->options = *options;
 	hash_init(&s->module_of_id);
 	hash_init(&s->map_of_pid);
 	r = strpool_add(profile->strings, "[strings full]", &s->full_text);
@@ -116,6 +127,10 @@ int symbolizer_new(struct symbolizer **ret, struct profile *profile,
 					 options->debuginfod_budget_ns);
 	if (r)
 		return r;
+	s->lines = (struct linecache){.search = s->search,
+				      .max_bytes = options->debug_max_bytes,
+				      .on_left_out = on_left_out,
+				      .ctx = s};
 	*ret = TAKE_PTR(s);
 	return 0;
 }
@@ -124,7 +139,7 @@ static void close_module(struct symbolizer *s, struct known_module *k)
 {
 	if (!k->open)
 		return;
-	k->lines = srcline_free(k->lines);
+	linecache_close(&s->lines, &k->lines);
 	k->symtab = symtab_free(k->symtab);
 	k->debug = debugfile_close(k->debug);
 	k->open = k->ready = false;
@@ -146,6 +161,7 @@ struct symbolizer *symbolizer_free(struct symbolizer *s)
 		free(s->maps.at[i]);
 	}
 	vec_free(&s->maps);
+	linecache_deinit(&s->lines);
 	hash_deinit(&s->module_of_id);
 	hash_deinit(&s->map_of_pid);
 	kallsyms_free(s->kallsyms);
@@ -266,8 +282,11 @@ static int open_module(struct symbolizer *s, struct known_module *k)
 		return r;
 	k->ready = true;
 	r = symtab_new(&k->symtab, k->module, k->debug);
-	if (!r && s->want_lines)
-		r = srcline_new(&k->lines, k->module, k->debug, s->search);
+	if (!r && s->options.lines) {
+		k->lines.module = k->module;
+		k->lines.debug = k->debug;
+		r = linecache_open(&s->lines, &k->lines);
+	}
 	if (r == -ENOMEM)
 		close_module(s, k);
 	return r == -ENOMEM ? r : 0;
@@ -292,8 +311,10 @@ void symbolizer_close_module(struct symbolizer *s, const struct module *m)
 
 void symbolizer_rest(struct symbolizer *s)
 {
-	for (size_t i = 0; i < s->modules.n; i++)
+	for (size_t i = 0; i < s->modules.n; i++) {
+		linecache_rest(&s->lines, &s->modules.at[i]->lines);
 		close_module(s, s->modules.at[i]);
+	}
 }
 
 /* What is known of one source-level frame, before its texts are interned. */
@@ -409,7 +430,7 @@ static int add_frames(struct symbolizer *s, struct known_module *k, uint64_t vad
 		      size_t *ret_n)
 {
 	struct srcline_frame lines[SRCLINE_FRAMES_MAX];
-	size_t n = k->lines ? srcline_find(k->lines, vaddr, lines) : 0;
+	size_t n = s->options.lines ? linecache_find(&s->lines, &k->lines, vaddr, lines) : 0;
 	struct names names;
 	int r = 0;
 

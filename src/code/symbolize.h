@@ -26,6 +26,10 @@ struct symbolize_options {
 	bool debuginfod;               /* off unless asked */
 	uint64_t debuginfod_budget_ns; /* for all look-ups together */
 	bool lines;                    /* file:line and inlined frames (needs DWARF) */
+	uint64_t debug_max_bytes;      /* memory for DWARF of all files together; 0: wide limits */
+	/* Told once of each file whose DWARF is not used because of that limit; may be NULL. */
+	void (*on_debug_left_out)(void *ctx, const char *path);
+	void *ctx;
 };
 
 int symbolizer_new(struct symbolizer **ret, struct profile *profile /* borrowed */,

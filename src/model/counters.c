@@ -89,6 +89,9 @@ static const struct counter_text table[] = {
 	{"exec_late",
 	 "programs that --exe met at their start, whose calls before their probes were there are not counted",
 	 true},
+	{"debug_left_out",
+	 "files without lines and inlined frames because their debug information is too large",
+	 false},
 };
 _Static_assert(ARRAY_SIZE(table) == COUNTER_MAX, "each counter has a name");
 

@@ -40,7 +40,8 @@ enum counter {
 	COUNTER_RETSITE_DEAR,      /* leave probe on a single-stepped instruction */
 	COUNTER_ATTACH_FAILED,     /* probe that the kernel refused */
 	COUNTER_FORK_LATE,         /* first child of a process that was probed alone */
-	COUNTER_EXEC_LATE, /* program of a watched file that was probed only after its start */
+	COUNTER_EXEC_LATE,      /* program of a watched file that was probed only after its start */
+	COUNTER_DEBUG_LEFT_OUT, /* file without lines: its DWARF is over the limit of memory */
 	COUNTER_MAX
 };
 

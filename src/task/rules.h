@@ -127,6 +127,7 @@ struct rules_limits {
 	char *snapshots;
 	char *instances;
 	char *memory;
+	char *debug_info;
 	char *cpu;
 	uint32_t max_running;
 	uint32_t max_tasks;
@@ -134,6 +135,7 @@ struct rules_limits {
 	uint32_t max_snapshots; /* of one span */
 	uint32_t max_instances;
 	uint64_t memory_bytes; /* of the whole agent */
+	uint64_t debug_bytes;  /* of that, for debug information */
 	uint32_t cpu_permille; /* of the whole machine; 0: no budget */
 };
 

@@ -484,6 +484,8 @@ static int check_limits(struct check *c, struct rules_limits *l)
 	if (!r)
 		r = check_size(c, "memory", l->memory, 64 << 20, &l->memory_bytes);
 	if (!r)
+		r = check_size(c, "debug_info", l->debug_info, 4 << 20, &l->debug_bytes);
+	if (!r)
 		r = check_cpu(c, l->cpu, &l->cpu_permille);
 	if (r)
 		return r;
@@ -492,6 +494,8 @@ static int check_limits(struct check *c, struct rules_limits *l)
 				"tasks, queued, snapshots and instances must be at least 1");
 	if (l->memory_bytes < 16 << 20)
 		return complain(c, "memory", "at least 16M");
+	if (l->debug_bytes < 1 << 20 || l->debug_bytes > l->memory_bytes)
+		return complain(c, "debug_info", "from 1M to limits.memory");
 	return 0;
 }
 

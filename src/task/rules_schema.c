@@ -141,6 +141,7 @@ static const cyaml_schema_field_t limits_fields[] = {
 	TEXT("snapshots", struct rules_limits, snapshots),
 	TEXT("instances", struct rules_limits, instances),
 	TEXT("memory", struct rules_limits, memory),
+	TEXT("debug_info", struct rules_limits, debug_info),
 	TEXT("cpu", struct rules_limits, cpu),
 	CYAML_FIELD_END,
 };

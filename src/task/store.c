@@ -124,6 +124,7 @@ static void fail(struct store *s)
 {
 	s->stats.n_errors++;
 	s->stats.is_failing = true;
+	s->stats.error = sqlite3_errstr(sqlite3_extended_errcode(s->db));
 	s->stats.n_dropped += s->n_open;
 	s->n_open = 0;
 	s->commit_at = UINT64_MAX;

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	struct module *m = elf_input(data, n);
 	struct srcline *s = NULL;
 
-	if (m && srcline_new(&s, m, NULL, NULL) == 0)
+	if (m && srcline_new(&s, m, NULL, &(struct srcline_options){}) == 0)
 		for (uint64_t a = 0x1000; a < 0x1400; a += 7)
 			assert(srcline_find(s, a, frames) <= SRCLINE_FRAMES_MAX);
 	srcline_free(s);

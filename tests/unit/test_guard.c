@@ -3,17 +3,9 @@
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "app/guard.h"
-#include "tests/unit/unit.h"
-
-#define CHECK(condition)                           \
-	do {                                       \
-		if (!(condition))                  \
-			_exit(__LINE__ % 200 + 1); \
-	} while (0)
+#include "tests/unit/child.h"
 
 static bool has(cap_value_t cap, cap_flag_t set)
 {
@@ -25,39 +17,23 @@ static bool has(cap_value_t cap, cap_flag_t set)
 	return is_set;
 }
 
-/* For good, so in a child; its exit status says which line failed. */
-static void in_child(void (*fn)(void))
-{
-	pid_t pid = fork();
-	int status;
-
-	if (!pid) {
-		fn();
-		_exit(0);
-	}
-	assert_true(pid > 0);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
-}
-
 static void drop(void)
 {
 	bool had = has(CAP_SYS_PTRACE, CAP_PERMITTED);
 	struct errmsg e = {};
 	char kept[256];
 
-	CHECK(guard_drop_capabilities(kept, sizeof(kept), &e) == 0);
-	CHECK(has(CAP_SYS_PTRACE, CAP_EFFECTIVE) == had);
-	CHECK(!strstr(kept, "cap_sys_ptrace") == !had);
-	CHECK(!has(CAP_CHOWN, CAP_PERMITTED) && !has(CAP_SETUID, CAP_PERMITTED));
-	CHECK(!has(CAP_SYS_PTRACE, CAP_INHERITABLE));
-	CHECK(!strstr(kept, "cap_net") && !strstr(kept, "cap_set"));
-	CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+	CHILD_CHECK(guard_drop_capabilities(kept, sizeof(kept), &e) == 0);
+	CHILD_CHECK(has(CAP_SYS_PTRACE, CAP_EFFECTIVE) == had);
+	CHILD_CHECK(!strstr(kept, "cap_sys_ptrace") == !had);
+	CHILD_CHECK(!has(CAP_CHOWN, CAP_PERMITTED) && !has(CAP_SETUID, CAP_PERMITTED));
+	CHILD_CHECK(!has(CAP_SYS_PTRACE, CAP_INHERITABLE));
+	CHILD_CHECK(!strstr(kept, "cap_net") && !strstr(kept, "cap_set"));
+	CHILD_CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 	if (!geteuid())
-		CHECK(prctl(PR_CAPBSET_READ, CAP_SETUID, 0, 0, 0) == 0);
+		CHILD_CHECK(prctl(PR_CAPBSET_READ, CAP_SETUID, 0, 0, 0) == 0);
 	/* A second time finds nothing more to drop. */
-	CHECK(guard_drop_capabilities(kept, sizeof(kept), &e) == 0);
+	CHILD_CHECK(guard_drop_capabilities(kept, sizeof(kept), &e) == 0);
 }
 
 static void drop_nothing(void)
@@ -66,9 +42,9 @@ static void drop_nothing(void)
 	struct errmsg e = {};
 	char kept[256] = "?";
 
-	CHECK(none && cap_set_proc(none) == 0);
-	CHECK(guard_drop_capabilities(kept, sizeof(kept), &e) == 0);
-	CHECK(!strcmp(kept, ""));
+	CHILD_CHECK(none && cap_set_proc(none) == 0);
+	CHILD_CHECK(guard_drop_capabilities(kept, sizeof(kept), &e) == 0);
+	CHILD_CHECK(!strcmp(kept, ""));
 }
 
 static void what_is_not_needed_is_dropped(void **state)

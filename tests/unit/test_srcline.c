@@ -25,7 +25,7 @@ static int begin(struct fixture *f, struct module *m, const char *debug_dir)
 	if (debugfile_open(f->search, m, &f->debug))
 		f->debug = NULL;
 	assert_int_equal(symtab_new(&f->st, m, f->debug), 0);
-	return srcline_new(&f->lines, m, f->debug, f->search);
+	return srcline_new(&f->lines, m, f->debug, &(struct srcline_options){.search = f->search});
 }
 
 static void end(struct fixture *f)

@@ -180,6 +180,39 @@ static void test_debug_file(void **state)
 	module_unref(full);
 }
 
+static void count_left_out(void *ctx, const char *path)
+{
+	assert_true(strstr(path, "packed/lines"));
+	++*(int *)ctx;
+}
+
+/* Debug information over its limit: the symbol table's names, said and counted once. */
+static void test_debug_too_large(void **state)
+{
+	struct module *m = elf_open("packed/lines");
+	uint64_t vaddr = find_one(m, "outer").vaddr;
+	int n_told = 0;
+	struct symbolize_options o = {.lines = true,
+				      .debug_max_bytes = 1,
+				      .on_debug_left_out = count_left_out,
+				      .ctx = &n_told};
+	struct fixture f = {};
+	uint32_t l;
+
+	assert_int_equal(profile_new(&f.p), 0);
+	assert_int_equal(symbolizer_new(&f.s, f.p, &o), 0);
+	for (int i = 0; i < 3; i++) {
+		l = look(&f, m, vaddr + i, false);
+		assert_string_equal(text(&f, frame(&f, l, 0)->function), "outer");
+		assert_int_equal(frame(&f, l, 0)->line, 0);
+		symbolizer_rest(f.s);
+	}
+	assert_int_equal(n_told, 1);
+	assert_int_equal(f.p->counters.v[COUNTER_DEBUG_LEFT_OUT], 1);
+	end(&f);
+	module_unref(m);
+}
+
 /* Without a symbol: module and start of the function, the same for all of its addresses. */
 static void test_unknown(void **state)
 {
@@ -492,6 +525,7 @@ int main(void)
 		cmocka_unit_test(test_return_address),
 		cmocka_unit_test(test_inlined),
 		cmocka_unit_test(test_debug_file),
+		cmocka_unit_test(test_debug_too_large),
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_cplusplus),
 		cmocka_unit_test(test_plt),

@@ -272,16 +272,18 @@ static bool frame_base_offset(Dwarf_Die *function, uint64_t vaddr, int64_t *ret)
 }
 
 /*
- * Whether the optimizer may have removed the parameter: LLVM does so in functions that are not
- * exported, as all of Rust mostly are not, and then those behind it move up.
+ * Whether the optimizer may have removed the parameter, or put a part of it into its place, so that
+ * those behind it have moved: LLVM does so in functions that are not exported, as all of Rust mostly
+ * are not, and GCC in those and in copies of others (.isra, .constprop).
  */
-static bool is_optimized(Dwarf_Die *parameter)
+static bool may_have_moved(Dwarf_Die *function, Dwarf_Die *parameter)
 {
 	Dwarf_Attribute attr;
 	Dwarf_Op *ops;
 	size_t n;
 
-	if (!is_rust(parameter))
+	if (!is_rust(parameter) && !dwarf_hasattr(function, DW_AT_abstract_origin) &&
+	    dwarf_hasattr_integrate(function, DW_AT_external))
 		return false;
 	/* Without optimization it is in the frame, all the time. */
 	return !dwarf_attr_integrate(parameter, DW_AT_location, &attr) ||
@@ -330,6 +332,7 @@ struct parameter {
 	Dwarf_Die *die;
 	uint64_t vaddr;
 	unsigned int first_register; /* INTEGER_REGISTERS: none is left; more: unknown */
+	int64_t memory_off;          /* from SP, if it is passed in memory; 0: unknown */
 };
 
 static int not_read(const struct parameter *p, struct errmsg *why)
@@ -350,7 +353,7 @@ static int place_structure(struct variables *v, const struct parameter *p, Dwarf
 		if (var.kind == VARIABLE_REGISTER)
 			return not_read(p, why);
 	} else if (is_pair(v, type, &var.type) && p->first_register + 2 <= INTEGER_REGISTERS &&
-		   !is_optimized(p->die)) {
+		   !may_have_moved(p->function, p->die)) {
 		var.kind = VARIABLE_REGISTERS;
 		var.reg = integer_registers[p->first_register];
 		var.second_reg = integer_registers[p->first_register + 1];
@@ -379,6 +382,18 @@ static bool address_at_entry(const struct parameter *p, struct variable *ret)
 	return true;
 }
 
+/* By the calling convention: in the next register, or behind the return address. */
+static void place_by_order(const struct parameter *p, struct variable *ret)
+{
+	if (p->first_register < INTEGER_REGISTERS) {
+		ret->reg = integer_registers[p->first_register];
+		return;
+	}
+	ret->kind = VARIABLE_STACK;
+	ret->reg = REG_RSP;
+	ret->offset = p->memory_off;
+}
+
 static int place_parameter(struct variables *v, const struct parameter *p, struct variable *ret,
 			   struct errmsg *why)
 {
@@ -401,12 +416,12 @@ static int place_parameter(struct variables *v, const struct parameter *p, struc
 			return r;
 	} else if (by_address ? !address_at_entry(p, &var)
 			      : !location_at_entry(p->function, p->die, p->vaddr, &var)) {
-		if (p->first_register > INTEGER_REGISTERS || is_optimized(p->die))
+		if (p->first_register > INTEGER_REGISTERS || may_have_moved(p->function, p->die))
 			return not_read(p, why);
-		if (p->first_register == INTEGER_REGISTERS)
+		if (p->first_register == INTEGER_REGISTERS && !p->memory_off)
 			return errmsg_set(why, -ENOENT,
 					  "parameter '%.60s' is not in a register at entry", name);
-		var.reg = integer_registers[p->first_register];
+		place_by_order(p, &var);
 	} else if (var.kind == VARIABLE_REGISTERS) {
 		var.kind = VARIABLE_REGISTER; /* a number of 16 bytes: the lower half */
 	}
@@ -420,7 +435,7 @@ static int find_parameter(struct variables *v, Dwarf_Die *function, uint64_t vad
 {
 	unsigned int reg = hidden_registers(v, function), n = 0;
 	Dwarf_Die die, type;
-	struct parameter p = {.function = function, .die = &die, .vaddr = vaddr};
+	struct parameter p = {.function = function, .die = &die, .vaddr = vaddr, .memory_off = 8};
 	int r = dwarf_child(function, &die);
 
 	for (; r == 0 && n < PARAMETERS_MAX && variables_spend(v);
@@ -439,6 +454,11 @@ static int find_parameter(struct variables *v, Dwarf_Die *function, uint64_t vad
 		/* What does not fit into the rest goes into memory as a whole. */
 		if (takes == REGISTERS_UNKNOWN || reg + takes <= INTEGER_REGISTERS)
 			reg += takes;
+		else if (takes == 1 && p.memory_off)
+			p.memory_off += 8;
+		/* One that takes no register may be in memory, in a place that its type decides. */
+		if (takes != 1)
+			p.memory_off = 0;
 	}
 	return 1;
 }

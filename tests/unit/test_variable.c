@@ -251,6 +251,41 @@ static void in_memory(void **state)
 	remove_program(&p);
 }
 
+/* Clang's frame base is SP, which is not yet where it will be: by the calling convention. */
+static void in_memory_of_clang(void **state)
+{
+	struct program p = {.m = NULL};
+	struct variable var;
+
+	if (compile_file(&p, "clang -w -g -O2", "c", source) < 0)
+		skip();
+	var = find(&p, "many", "last");
+	assert_true(var.kind == VARIABLE_STACK);
+	assert_int_equal(var.offset, 8);
+	remove_program(&p);
+}
+
+/* A copy of a function gets a field in the place of the pointer to its structure. */
+static void split_up(void **state)
+{
+	static const char text[] =
+		"struct request { int number; const char *uri; };\n"
+		"static __attribute__((noinline)) int serve(struct request *r, const char *what)\n"
+		"{ __asm__ volatile(\"\" ::\"r\"(r->number), \"r\"(what)); return what[0]; }\n"
+		"int main(int argc, char **argv)\n"
+		"{ struct request r = {argc, argv[0]}; return serve(&r, argv[0]) + serve(&r, argv[0] + 1); }\n";
+	struct program p = {.m = NULL};
+	struct errmsg e = {""};
+	struct variable var;
+
+	if (compile_file(&p, "gcc -w -g -O2", "c", text) < 0)
+		skip();
+	assert_int_equal(find(&p, "serve.isra.0", "what").reg, RSI);
+	assert_int_equal(variables_find(p.v, address(&p, "serve.isra.0"), "r", &var, &e), -ENOTSUP);
+	assert_non_null(strstr(e.text, "how parameter 'r' is passed is not known"));
+	remove_program(&p);
+}
+
 static void check_cxx(const char *compiler)
 {
 	struct program p = {.m = NULL};
@@ -344,7 +379,8 @@ int main(void)
 		cmocka_unit_test(optimized),       cmocka_unit_test(not_optimized),
 		cmocka_unit_test(dwarf_4),         cmocka_unit_test(in_memory),
 		cmocka_unit_test(no_dwarf),        cmocka_unit_test(strings_of_cxx),
-		cmocka_unit_test(strings_of_rust),
+		cmocka_unit_test(strings_of_rust), cmocka_unit_test(in_memory_of_clang),
+		cmocka_unit_test(split_up),
 	};
 
 	return cmocka_run_group_tests_name("variable", tests, NULL, NULL);

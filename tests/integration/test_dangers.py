@@ -20,6 +20,13 @@ DANGERS = {
 }
 ENDPOINTS = {"tail_calls": ["first_of_chain", "second_of_chain", "request"], "recursion": ["recurse"],
              "red_zone": ["red_zone"]}
+# The share of the calls that end by returning; the ends of the others are counted as unknown. Of a
+# recursion the outermost calls are told apart (WIRE_SPANS_MAX). What comes from a library that is loaded
+# while the program runs may all be unknown on a busy machine.
+ENDS = {"longjmp": 0.75, "siglongjmp": 0.5, "pthread_exit": 0, "pthread_cancel": 0, "recursion": 32 / 201,
+        "dlopen": None}
+# The same program by other compilers, and with endbr64 at the begin of each function.
+BUILDS = ["dangers", "dangers-cf", "dangers-clang", "dangers-clang-cf"]
 
 
 def play(program, *args, endpoints=("request",), options=(), seconds=SECONDS):
@@ -49,20 +56,23 @@ def all_counted(profile, index, want):
     return calls, ended, unknown
 
 
-@cases(list(DANGERS))
-def danger(name):
-    count = max(20, int(COUNT * DANGERS[name]))
+def right_ends(name, calls, ended, unknown):
+    share = ENDS.get(name, 1)
+    if share is None:
+        return
+    # The first ones may end before their return site is known.
+    check(calls * share - 5 <= ended <= calls * share, f"{ended} ends of {calls} calls; {calls * share} return")
+    check(unknown >= calls - calls * share, f"{unknown} ends are unknown")
+
+
+@cases([(b, d) for b in BUILDS for d in DANGERS])
+def danger(case):
+    build, name = case
+    count = max(20, int(COUNT * DANGERS[name] / (1 if build == "dangers" else 3)))
     endpoints = ENDPOINTS.get(name, ["request"])
-    profile, calls = play("dangers", "-p", TARGETS / "danger_plugin.so", name, count, endpoints=endpoints)
+    profile, calls = play(build, "-p", TARGETS / "danger_plugin.so", name, count, endpoints=endpoints)
     for index in range(len(endpoints)):
-        want = calls // len(endpoints)
-        _, ended, unknown = all_counted(profile, index, want)
-        if name in ("returns", "dear", "red_zone", "tail_calls", "first_fork"):
-            check(unknown <= 5, f"{unknown} ends were not seen")
-        # dlopen: each load may be at another address, and a busy machine may learn none of them in
-        # time; then all ends are unknown, which all_counted() has checked.
-        if name == "recursion":
-            check(ended > 0, "no end was seen")
+        right_ends(name, *all_counted(profile, index, calls // len(endpoints)))
 
 
 @cases(["returns", "longjmp", "siglongjmp", "pthread_exit", "swapcontext", "fork", "recursion"])
@@ -79,18 +89,25 @@ def danger_with_probed_returns(name):
             check(unknown <= 8 and ended > 0, f"{unknown} ends were not seen, {ended} were")
 
 
-@test
-def exceptions_cross_the_endpoint():
-    profile, calls = play("throws", COUNT, endpoints=["'shop::order(std::*'(stdstring(arg0))"])
-    all_counted(profile, 0, calls)
+def half_of_them_end(program, endpoint):
+    """Every second call throws, into a handler that is elsewhere."""
+    profile, calls = play(program, COUNT, endpoints=[endpoint])
+    _, ended, unknown = all_counted(profile, 0, calls)
+    check(calls // 2 - 5 <= ended <= calls // 2 + calls % 2, f"{ended} of {calls} calls ended")
+    check(unknown >= calls // 2, f"{unknown} ends are unknown")
 
 
-@test
-def panics_cross_the_endpoint():
-    if not (TARGETS / "panics").exists():
+@cases(["throws", "throws-cf", "throws-libcxx"])
+def exceptions_cross_the_endpoint(program):
+    read = "libcxxstring" if program == "throws-libcxx" else "stdstring"
+    half_of_them_end(program, f"'shop::order(std::*'({read}(arg0))")
+
+
+@cases(["panics", "panics-cf"])
+def panics_cross_the_endpoint(program):
+    if not (TARGETS / program).exists():
         raise Skip("rustc is not installed")
-    profile, calls = play("panics", COUNT, endpoints=["'*Router::handle_request*'(ruststr(arg1))"])
-    all_counted(profile, 0, calls)
+    half_of_them_end(program, "'*Router::handle_request*'(ruststr(arg1))")
 
 
 @test
@@ -116,7 +133,9 @@ def names_of_cxx_and_rust():
                            "'shop::guarded*'(stdstring(arg0))", "--min-duration", "1ns"):
                 target.play()
         names = {s.name for s in load(path / "out.json").spans}
-        check(names <= {"short", "an order with a name that is longer than a short string"}, f"{names}")
+        want = {"short", "an order with a name that is longer than a short string"}
+        # The calls are so short that not each one's name is seen.
+        check(names <= want | {"guarded", "shop::guarded"}, f"{names}")
 
 
 @test

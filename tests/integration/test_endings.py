@@ -164,7 +164,35 @@ def library_loaded_while_running():
         "--min-duration", "10ms", "--period", "5ms"))
     calls = [e for e in truth if e.what == "call"]
     spans = one(profile, "plugin", "return")
+    check(len(calls) == 20 and len(spans) >= 10, f"{len(spans)} of {len(calls)} calls were seen")
+
+
+@test
+def library_that_comes_and_goes():
+    """Unloaded while it is probed, four times: the program goes on, and the calls in between are seen."""
+    profile, truth = run_scene("unload", "-p", TARGETS / "libplugin.so", options=(
+        "--endpoint", "request(str(arg0))", "--endpoint", "libplugin.so:plugin_request(str(arg0))",
+        "--min-duration", "10ms", "--period", "5ms"))
+    calls = [e for e in truth if e.what == "call" and e.name == "plugin"]
+    check(len(calls) == 40, f"{len(calls)} calls of the library were made")
+    spans = one(profile, "plugin", "return", "leave_unseen")
     check(len(spans) >= len(calls) // 2, f"{len(spans)} of {len(calls)} calls were seen")
+    last = max(e.start for e in calls) - 5 * 60 * MS
+    check(any(s.start > last for s in spans), "those of the last time, too")
+    one(profile, "returns", "return")
+
+
+@test
+def coroutines():
+    """The calls of several stacks of one thread are told apart, in whichever order they end."""
+    profile, truth = run_scene("coroutines")
+    for name in ("first", "second"):
+        spans = sorted(one(profile, name, "return"), key=lambda s: s.start)
+        calls = sorted((e for e in truth if e.what == "call" and e.name == name), key=lambda e: e.start)
+        check(len(spans) == len(calls) == 4, f"{name}: {len(spans)} spans of {len(calls)} calls")
+        for span, call in zip(spans, calls):
+            near(span.duration, call.duration, 5 * MS, f"duration of {name!r}")
+    one(profile, "returns", "return")
 
 
 @test

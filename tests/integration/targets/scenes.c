@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "truth.h"
@@ -42,6 +43,7 @@ FRAME void body_exec(void);
 FRAME void body_kill(void);
 FRAME void body_hang(void);
 FRAME void body_fork(void);
+FRAME void body_yield(void);
 
 static void sleep_ms(int ms)
 {
@@ -104,6 +106,58 @@ void body_fork(void)
 	sleep_ms(child ? 60 : 90);
 	if (child)
 		waitpid(child, NULL, 0);
+}
+
+enum { STACK_BYTES = 64 << 10 };
+static ucontext_t scheduler, coroutines[2];
+static int current;
+
+void body_yield(void)
+{
+	int own = current;
+
+	swapcontext(&coroutines[own], &scheduler);
+}
+
+static void coroutine_main(void)
+{
+	request(current ? "second" : "first", body_yield);
+	swapcontext(&coroutines[current], &scheduler);
+}
+
+static void resume(int which, int then_ms)
+{
+	current = which;
+	swapcontext(&scheduler, &coroutines[which]);
+	sleep_ms(then_ms);
+}
+
+static FRAME void make_coroutine(int which, char *stack)
+{
+	getcontext(&coroutines[which]);
+	coroutines[which].uc_stack.ss_sp = stack;
+	coroutines[which].uc_stack.ss_size = STACK_BYTES;
+	makecontext(&coroutines[which], coroutine_main, 0);
+}
+
+/* The first one to begin is the first to end, on stacks of their own, whichever is the higher one. */
+static void play_coroutines(int upside_down)
+{
+	static char stacks[2][STACK_BYTES] __attribute__((aligned(16)));
+
+	make_coroutine(0, stacks[upside_down]);
+	make_coroutine(1, stacks[!upside_down]);
+	resume(0, 30);
+	resume(1, 60);
+	resume(0, 50);
+	resume(1, 0);
+}
+
+static void scene_coroutines(void)
+{
+	for (int i = 0; i < 4; i++)
+		play_coroutines(i % 2);
+	request("returns", body_sleep);
 }
 
 static void scene_returns(void)
@@ -212,7 +266,7 @@ static void leave_child(void)
 	_exit(0);
 }
 
-static void scene_dlopen(void)
+static void scene_dlopen_once(int calls)
 {
 	void *plugin = dlopen(plugin_path, RTLD_NOW);
 	int (*plugin_request)(const char *, body_fn) =
@@ -223,8 +277,24 @@ static void scene_dlopen(void)
 		exit(1);
 	}
 	/* The probes of the new library come when its mapping is noticed. */
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < calls; i++)
 		plugin_request("plugin", body_sleep);
+	dlclose(plugin);
+}
+
+static void scene_dlopen(void)
+{
+	scene_dlopen_once(20);
+}
+
+/* A library that comes and goes; its calls are slow while it is there. */
+static void scene_unload(void)
+{
+	for (int i = 0; i < 4; i++) {
+		scene_dlopen_once(10);
+		sleep_ms(60);
+	}
+	request("returns", body_sleep);
 }
 
 static const struct scene {
@@ -236,6 +306,7 @@ static const struct scene {
 	{"kill", scene_kill},        {"hang", scene_hang},
 	{"fork", scene_fork_inside}, {"children", scene_fork_children},
 	{"dlopen", scene_dlopen},    {"shared", scene_share_memory},
+	{"unload", scene_unload},    {"coroutines", scene_coroutines},
 };
 
 static void wait_for_line(const char *say)

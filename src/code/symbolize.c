@@ -425,16 +425,21 @@ static size_t join_split_parts(struct srcline_frame *f, size_t n)
 	return kept;
 }
 
-/* Frames of one address; ret has room for SRCLINE_FRAMES_MAX. */
-static int add_frames(struct symbolizer *s, struct known_module *k, uint64_t vaddr, uint32_t *ret,
-		      size_t *ret_n)
+/* Frames of one location; ret has room for SRCLINE_FRAMES_MAX. */
+static int add_frames(struct symbolizer *s, struct known_module *k,
+		      const struct profile_location *l, uint32_t *ret, size_t *ret_n)
 {
 	struct srcline_frame lines[SRCLINE_FRAMES_MAX];
+	uint64_t vaddr = l->module_off;
 	size_t n = s->options.lines ? linecache_find(&s->lines, &k->lines, vaddr, lines) : 0;
 	struct names names;
 	int r = 0;
 
 	n = join_split_parts(lines, n);
+	if (n > 1 && l->flags & PROFILE_LOCATION_FUNCTION) {
+		lines[0] = lines[n - 1];
+		n = 1;
+	}
 	*ret_n = n ? n : 1;
 	for (size_t i = 0; i < *ret_n && !r; i++) {
 		struct description d = {0};
@@ -492,7 +497,7 @@ int symbolize_module(struct symbolizer *s, struct module *m, uint64_t vaddr, boo
 	}
 	r = open_module(s, k);
 	if (!r)
-		r = add_frames(s, k, l.module_off, frames, &n);
+		r = add_frames(s, k, &l, frames, &n);
 	return r ? r : profile_add_location(s->profile, &l, frames, n, ret_location);
 }
 

@@ -51,6 +51,7 @@ enum profile_location_flag {
 	PROFILE_LOCATION_FP = 1 << 0, /* its caller was found by frame pointer, for want of CFI */
 	PROFILE_LOCATION_SIGNAL = 1 << 1,    /* signal frame */
 	PROFILE_LOCATION_SYNTHETIC = 1 << 2, /* profile_synthetic_stack: module_off is its frame */
+	PROFILE_LOCATION_FUNCTION = 1 << 3,  /* the function alone, not what is inlined there */
 };
 
 /* A distinct (module, address). Its frames are a run in frame_runs, innermost inlined one first. */

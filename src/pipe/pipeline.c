@@ -191,7 +191,7 @@ static int push_endpoint_frame(struct pipeline *p, const struct open_span *s)
 		return stack_builder_text(&p->builder,
 					  strpool_get(p->profile->strings,
 						      p->profile->endpoints.at[b->ep_id + 1].name));
-	return stack_builder_pc(&p->builder, space, b->h.tgid, b->entry_ip, UNWIND_F_EXACT);
+	return stack_builder_function(&p->builder, space, b->h.tgid, b->entry_ip);
 }
 
 static int build_stack(struct pipeline *p, const struct event *ev, size_t i,

@@ -26,24 +26,37 @@ int stack_builder_text(struct stack_builder *b, const char *text)
 	return push_location(b, &(struct raw_location){.kind = RAW_SYNTHETIC, .text = text});
 }
 
-int stack_builder_pc(struct stack_builder *b, struct space *space, uint32_t tgid, uint64_t pc,
-		     unsigned int unwind_flags)
+/* A PC of the target: l has what else is known of it. */
+static int push_pc(struct stack_builder *b, struct space *space, uint32_t tgid, uint64_t pc,
+		   struct raw_location l)
 {
-	struct raw_location l = {
-		.kind = RAW_ANONYMOUS,
-		.return_address = !(unwind_flags & UNWIND_F_EXACT),
-		.flags = (unwind_flags & UNWIND_F_FP ? PROFILE_LOCATION_FP : 0) |
-			 (unwind_flags & UNWIND_F_SIGNAL ? PROFILE_LOCATION_SIGNAL : 0),
-		.pid = tgid,
-		.address = pc,
-		.pc = pc,
-	};
-
+	l.kind = RAW_ANONYMOUS;
+	l.pid = tgid;
+	l.address = l.pc = pc;
 	if (space && space_resolve(space, pc, &l.module, &l.address)) {
 		l.kind = RAW_MODULE;
 		l.pid = 0;
 	}
 	return push_location(b, &l);
+}
+
+int stack_builder_pc(struct stack_builder *b, struct space *space, uint32_t tgid, uint64_t pc,
+		     unsigned int unwind_flags)
+{
+	return push_pc(
+		b, space, tgid, pc,
+		(struct raw_location){
+			.return_address = !(unwind_flags & UNWIND_F_EXACT),
+			.flags = (unwind_flags & UNWIND_F_FP ? PROFILE_LOCATION_FP : 0) |
+				 (unwind_flags & UNWIND_F_SIGNAL ? PROFILE_LOCATION_SIGNAL : 0),
+		});
+}
+
+int stack_builder_function(struct stack_builder *b, struct space *space, uint32_t tgid,
+			   uint64_t entry_pc)
+{
+	return push_pc(b, space, tgid, entry_pc,
+		       (struct raw_location){.flags = PROFILE_LOCATION_FUNCTION});
 }
 
 int stack_builder_kernel(struct stack_builder *b, const struct event *ev)

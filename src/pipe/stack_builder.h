@@ -27,6 +27,12 @@ int stack_builder_text(struct stack_builder *b, const char *text);
 /* space may be NULL; unwind_flags: enum unwind_frame_flag. */
 int stack_builder_pc(struct stack_builder *b, struct space *space, uint32_t tgid, uint64_t pc,
 		     unsigned int unwind_flags);
+/*
+ * The function that begins at entry_pc, for time that is in it as a whole: what is inlined at its first
+ * instruction is no part of that.
+ */
+int stack_builder_function(struct stack_builder *b, struct space *space, uint32_t tgid,
+			   uint64_t entry_pc);
 /* The kernel frames of a snapshot, unless they only show how the CPU was taken away. */
 int stack_builder_kernel(struct stack_builder *b, const struct event *ev);
 int stack_builder_finish(struct stack_builder *b, enum stack_stop stop, uint32_t *ret_stack);

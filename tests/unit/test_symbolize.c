@@ -156,6 +156,13 @@ static void test_inlined(void **state)
 		assert_int_equal(frame(&f, l, 2)->flags, 0);
 		assert_int_equal(frame(&f, l, 2)->line, 302);
 		assert_int_equal(frame(&f, l, 2)->start_line, 300);
+		/* The function as a whole is not in what is inlined there. */
+		assert_int_equal(symbolize_module(f.s, m, a, false, PROFILE_LOCATION_FUNCTION,
+						  0x7f0000000000 + a, &l),
+				 0);
+		assert_int_equal(f.p->locations.at[l].n_frames, 1);
+		assert_string_equal(text(&f, frame(&f, l, 0)->function), "outer");
+		assert_int_equal(frame(&f, l, 0)->flags, 0);
 		seen = true;
 	}
 	assert_true(seen);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "export/chain.h"
 #include "export/escape.h"
 
 enum {
@@ -24,9 +25,7 @@ enum {
 	NAME_ALIGN_MAX = 64,
 	INDENT = 2,
 	GAP = 2,
-	RUN_MAX = 160, /* columns of a folded run where nothing else limits it */
-	RUN_TAIL = 4,  /* last frames of a run that are kept when it is cut */
-	NARROW = 100,  /* columns below which place and state share one */
+	NARROW = 100, /* columns below which place and state share one */
 	NARROW_TAIL = 20,
 	STATE_MIN = 16,
 };
@@ -339,73 +338,69 @@ static bool is_user_run(const struct view *v, const struct view_line *vl)
 	return vl->first != vl->node && !is_kernel(v, vl->first);
 }
 
-#define RUN_GAP " > "
-#define RUN_CUT "... > "
-
-static unsigned int run_width(const struct view *v, uint32_t node)
+/* "(orders.c:134)" behind the name of a run's first frame. */
+static const char *run_place(const struct view *v, uint32_t node, char *buf, size_t n)
 {
-	return escape_width(name_of(v, node), LINE_UNLIMITED);
+	return v->p->frames.at[frame_of(v, node)].line ? where_of(v, node, buf, n) : "";
 }
 
-static void print_run_first(struct view *v, uint32_t node)
+static void fill_chain(const struct view *v, const struct view_line *vl, struct chain_frame *frames,
+		       size_t n)
 {
-	char where[512];
+	for (uint32_t node = vl->node; n; node = node_at(v, node)->parent) {
+		uint32_t module = v->frame_modules[frame_of(v, node)];
+		const char *path = strpool_get(v->p->strings, v->p->modules.at[module].path);
 
-	line_text(v->line, LINE_PLAIN, name_of(v, node));
-	if (v->p->frames.at[frame_of(v, node)].line)
-		line_printf(v->line, LINE_DIM, " (%s)", where_of(v, node, where, sizeof(where)));
-}
-
-/* The last frames of a run, as many as fit into the room: the first of them, their columns. */
-static uint32_t run_tail(const struct view *v, const struct view_line *vl, unsigned int room,
-			 unsigned int *ret_width)
-{
-	uint32_t first = vl->node;
-
-	*ret_width = run_width(v, first);
-	for (int i = 1; i < RUN_TAIL; i++) {
-		uint32_t parent = node_at(v, first)->parent;
-		unsigned int width = *ret_width + run_width(v, parent) + strlen(RUN_GAP);
-
-		if (parent == vl->first || width > room)
-			break;
-		first = parent;
-		*ret_width = width;
+		frames[--n] = (struct chain_frame){
+			.width = escape_width(name_of(v, node), LINE_UNLIMITED),
+			.runtime = chain_is_runtime(path, name_of(v, node)),
+		};
 	}
-	return first;
 }
 
-/*
- * A folded run of user frames: "a (a.c:7) > b > c". Where there is no room, the middle is left out:
- * the first frames say where in the program it is, the last ones what it came to.
- */
-static void print_run(struct view *v, const struct view_line *vl)
+static void print_chain(struct view *v, const struct view_line *vl, const char *place,
+			const struct chain_frame *frames, size_t n)
 {
 	struct line *l = v->line;
-	unsigned int room = line_room(l) < RUN_MAX ? line_room(l) : RUN_MAX, end = l->used + room;
-	const unsigned int gap = strlen(RUN_GAP), cut = strlen(RUN_CUT);
-	unsigned int head, width;
-	uint32_t n, tail;
+	uint32_t node = vl->first;
 
-	print_run_first(v, vl->first);
-	head = l->used + gap + cut;
-	tail = run_tail(v, vl, end > head ? end - head : 0, &width);
-	for (n = only_child(v, vl->first); n != tail; n = only_child(v, n)) {
-		unsigned int more = only_child(v, n) == tail ? 0 : cut;
+	for (size_t i = 0; i < n; i++, node = only_child(v, node)) {
+		if (!frames[i].shown && i && !frames[i - 1].shown)
+			continue;
+		if (i)
+			line_text(l, LINE_DIM, CHAIN_GAP);
+		line_text(l, frames[i].shown ? LINE_PLAIN : LINE_DIM,
+			  frames[i].shown ? name_of(v, node) : CHAIN_CUT);
+		if (!i && frames[i].shown && *place)
+			line_printf(l, LINE_DIM, " (%s)", place);
+	}
+}
 
-		if (l->used + gap + run_width(v, n) + gap + more + width > end)
-			break;
-		line_text(l, LINE_DIM, RUN_GAP);
-		line_text(l, LINE_PLAIN, name_of(v, n));
+/* A folded run of user frames: "a (a.c:7) > b > c"; where there is no room, frames are left out. */
+static int print_run(struct view *v, const struct view_line *vl)
+{
+	AUTO_FREE struct chain_frame *frames = NULL;
+	unsigned int room = line_room(v->line), extra;
+	char buf[512];
+	const char *place = run_place(v, vl->first, buf, sizeof(buf));
+	size_t n = 1;
+
+	for (uint32_t node = vl->node; node != vl->first; node = node_at(v, node)->parent)
+		n++;
+	frames = calloc(n, sizeof(*frames));
+	if (!frames)
+		return -ENOMEM;
+	fill_chain(v, vl, frames, n);
+	extra = *place ? escape_width(place, LINE_UNLIMITED) + strlen(" ()") : 0;
+	frames[0].width += extra;
+	chain_choose(frames, n, room);
+	if (extra && !frames[0].shown) {
+		frames[0].width -= extra;
+		chain_choose(frames, n, room);
+		place = "";
 	}
-	line_text(l, LINE_DIM, RUN_GAP);
-	if (n != tail)
-		line_text(l, LINE_DIM, RUN_CUT);
-	for (n = tail; n != vl->node; n = only_child(v, n)) {
-		line_text(l, LINE_PLAIN, name_of(v, n));
-		line_text(l, LINE_DIM, RUN_GAP);
-	}
-	line_text(l, LINE_PLAIN, name_of(v, vl->node));
+	print_chain(v, vl, place, frames, n);
+	return 0;
 }
 
 static void print_tail(struct view *v, const struct view_line *vl)
@@ -435,12 +430,13 @@ static void print_narrow_tail(struct view *v, const struct view_line *vl)
 	line_text(v->line, style, state);
 }
 
-static void print_view_line(struct view *v, const struct view_line *vl)
+static int print_view_line(struct view *v, const struct view_line *vl)
 {
 	const struct tree_node *t = node_at(v, vl->node);
 	struct line *l = v->line;
 	unsigned int indent = vl->depth * INDENT, max_indent = line_room(l) / 3;
 	char buf[64];
+	int r = 0;
 
 	snprintf(buf, sizeof(buf), "%.1f", t->total_ns / 1e6);
 	line_right(l, LINE_BOLD, buf, 10);
@@ -450,9 +446,9 @@ static void print_view_line(struct view *v, const struct view_line *vl)
 	line_right(l, LINE_DIM, buf, 7);
 	line_pad(l, 2 + (indent < max_indent ? indent : max_indent));
 	if (is_user_run(v, vl)) {
-		print_run(v, vl);
+		r = print_run(v, vl);
 		line_end(l);
-		return;
+		return r;
 	}
 	if (vl->first != vl->node)
 		line_text(l, LINE_DIM, CUT_KERNEL);
@@ -465,6 +461,7 @@ static void print_view_line(struct view *v, const struct view_line *vl)
 	else
 		print_tail(v, vl);
 	line_end(l);
+	return 0;
 }
 
 static void widen(unsigned int *width, const char *s, unsigned int indent)
@@ -533,8 +530,8 @@ int text_tree_print(const struct profile *p, struct tree *tree, const char *endp
 	fill_widths(&v);
 	line_text(l, LINE_DIM, "  total ms   self ms  count  frame");
 	line_end(l);
-	for (size_t i = 0; i < v.lines.n; i++)
-		print_view_line(&v, &v.lines.at[i]);
+	for (size_t i = 0; i < v.lines.n && !r; i++)
+		r = print_view_line(&v, &v.lines.at[i]);
 	if (v.n_hidden) {
 		line_printf(l, LINE_DIM,
 			    "  not shown: %" PRIu32 " frame%s with %.1f ms of self time (%.1f %%)",
@@ -542,5 +539,5 @@ int text_tree_print(const struct profile *p, struct tree *tree, const char *endp
 			    100.0 * v.hidden_ns / node_at(&v, v.root)->total_ns);
 		line_end(l);
 	}
-	return 0;
+	return r;
 }

@@ -98,6 +98,48 @@ static void short_lines_keep_the_last_frame(void **state)
 	free(text);
 }
 
+/* In a file nothing is left out for want of room. */
+static void files_have_the_whole_chain(void **state)
+{
+	const struct export_options o = {};
+	char *text = write_text(sample_profile_deep(200), &o);
+
+	assert_non_null(strstr(text, " > level_42 > level_43 > "));
+	assert_null(strstr(text, "..."));
+	free(text);
+}
+
+/* A wait's reason is in the program's last frames, not in what the C library calls. */
+static void the_programs_own_frames_stay(void **state)
+{
+	const struct export_options o = {.columns = 120};
+	struct profile *p = sample_profile_bare();
+	uint32_t ep = sample_endpoint(p, "handle", 1, 1), stack = 0;
+	uint32_t exe = sample_module(p, "/bin/x", 1, 0x1000);
+	uint32_t libc = sample_module(p, "/lib/libc.so.6", 2, 0x2000);
+	uint32_t kernel = sample_module(p, "[kernel]", 0, 0);
+	const uint32_t run[] = {
+		sample_location(p, kernel, "futex_do_wait", "", 0, PROFILE_FRAME_KERNEL),
+		sample_location(p, libc, "__futex_abstimed_wait_common64", "", 0, 0),
+		sample_location(p, libc, "__futex_abstimed_wait_common", "", 0, 0),
+		sample_location(p, libc, "__pthread_cond_wait_common", "", 0, 0),
+		sample_location(p, libc, "pthread_cond_timedwait", "", 0, 0),
+		sample_location(p, exe, "Item_func_sleep::val_int", "", 0, 0),
+		sample_location(p, exe, "Item::send", "", 0, 0),
+		sample_location(p, exe, "select_send::send_data", "", 0, 0),
+		sample_location(p, exe, "handle", "", 0, 0),
+	};
+	char *text;
+
+	assert_int_equal(profile_add_stack(p, run, 9, STACK_STOP_ENDPOINT, &stack), 0);
+	sample_span(p, ep, "handle", 1, 2000);
+	sample_wall(p, stack, SAMPLE_BLOCKED, 202, 250000);
+	text = write_text(p, &o);
+	assert_non_null(strstr(text, "select_send::send_data > ... > Item_func_sleep::val_int > "
+				     "pthread_cond_timedwait > ...\n"));
+	free(text);
+}
+
 static void short_names_are_apart_from_the_calls(void **state)
 {
 	const struct export_options o = {};
@@ -218,6 +260,8 @@ int main(void)
 		cmocka_unit_test(colours_come_only_when_asked_for),
 		cmocka_unit_test(long_chains_are_folded),
 		cmocka_unit_test(short_lines_keep_the_last_frame),
+		cmocka_unit_test(files_have_the_whole_chain),
+		cmocka_unit_test(the_programs_own_frames_stay),
 		cmocka_unit_test(short_names_are_apart_from_the_calls),
 		cmocka_unit_test(header_agrees_with_the_tables),
 		cmocka_unit_test(much_time_before_the_threshold_gives_a_hint),

@@ -117,18 +117,6 @@ static int get_pids(struct run_options *o, char *text)
 	return 0;
 }
 
-static int get_preset(struct run_options *o, const char *name)
-{
-	if (o->preset) {
-		log_error(
-			"--preset: one preset at a time, not '%s' and '%s'; run spanprof once for each, or give the endpoints of one with --endpoint ('spanprof presets NAME' shows them)",
-			o->preset, name);
-		return EXIT_USAGE;
-	}
-	o->preset = name;
-	return 0;
-}
-
 static int get_leave(struct run_options *o, const char *text)
 {
 	if (parse_leave_method(text, &o->leave))
@@ -207,7 +195,7 @@ static int parse_text(struct run_options *o, int option)
 	case OPT_LEAVE:
 		return get_leave(o, optarg);
 	case OPT_PRESET:
-		return get_preset(o, optarg);
+		return vec_push(&o->presets, optarg) ? EXIT_FAILED : 0;
 	case OPT_PRESET_FILE:
 		o->preset_file = optarg;
 		return 0;
@@ -240,13 +228,13 @@ static int check_targets(const struct run_options *o, const char *command)
 {
 	bool named = o->pids.n || o->exes.n || o->command;
 
-	if (!named && !o->preset) {
+	if (!named && !o->presets.n) {
 		log_error(
 			"%s: no process to profile; name it with -p PID, --exe PATH, --preset NAME or -- COMMAND",
 			command);
 		return EXIT_USAGE;
 	}
-	if (!o->endpoints.n && !o->preset) {
+	if (!o->endpoints.n && !o->presets.n) {
 		log_error(
 			"%s: no endpoint; name the function whose calls are the requests with --endpoint 'SYMBOL' or use --preset NAME ('spanprof presets' lists them)",
 			command);
@@ -346,5 +334,6 @@ void run_options_deinit(struct run_options *o)
 	vec_free(&o->pids);
 	vec_free(&o->exes);
 	vec_free(&o->endpoints);
+	vec_free(&o->presets);
 	vec_free(&o->outputs);
 }

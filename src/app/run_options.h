@@ -24,7 +24,7 @@ struct run_options {
 	char **command;              /* NULL: none; NULL-terminated */
 	VEC(const char *) endpoints; /* specifications */
 	VEC(struct run_output) outputs;
-	const char *preset;
+	VEC(const char *) presets;
 	const char *preset_file;
 	const char *normalize;
 	const char *format_name;

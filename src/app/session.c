@@ -19,11 +19,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "pipe/limits.h"
 #include "pipe/replay.h"
 #include "proc/process.h"
 
 enum {
-	INSTANCE = 1,
 	POLL_MS = 50,
 	SILENCE_NS = 3000000000ULL,
 	HANGING_NS =
@@ -143,6 +143,15 @@ static int add_endpoints(struct session *s)
 	return 0;
 }
 
+static int set_limits(struct session *s)
+{
+	int r = 0;
+
+	for (uint32_t k = SPECS_ANY + 1; k < SPECS_ANY + specs_n_instances(&s->specs) && !r; k++)
+		r = limits_set(engine_limits(s->engine), k, specs_limit(&s->specs, k));
+	return r ? fail("--preset", r, NULL) : 0;
+}
+
 static int open_gates(struct session *s)
 {
 	struct wire_gate gate = {
@@ -159,7 +168,7 @@ static int open_gates(struct session *s)
 
 	for (uint32_t i = 0; i < s->n_endpoints && !r; i++) {
 		const struct endpoint *spec = engine_endpoint(s->engine, i);
-		struct capture_endpoint c = {
+		const struct capture_endpoint c = {
 			.ep_id = i,
 			.threshold_ns = gate.threshold_ns,
 			.sample_after_ns = gate.sample_after_ns,
@@ -168,7 +177,10 @@ static int open_gates(struct session *s)
 			.display = endpoint_display(spec),
 		};
 
-		r = engine_set_gate(s->engine, i, INSTANCE, &gate, &e);
+		for (uint32_t k = SPECS_ANY; k < SPECS_ANY + specs_n_instances(&s->specs) && !r;
+		     k++)
+			if (specs_limit(&s->specs, k) & 1ULL << i)
+				r = engine_set_gate(s->engine, i, k, &gate, &e);
 		if (!r && s->writer)
 			r = capture_write_endpoint(s->writer, &c);
 	}
@@ -178,8 +190,14 @@ static int open_gates(struct session *s)
 static int add_pid(struct session *s, pid_t pid)
 {
 	struct errmsg e = {};
-	int r = s->o->no_fork ? engine_add_process(s->engine, pid, INSTANCE, &e)
-			      : engine_add_instance(s->engine, pid, INSTANCE, &e);
+	char path[PROCESS_PATH_MAX];
+	uint32_t instance_id;
+	int r;
+
+	process_exe_path(pid, path, sizeof(path));
+	instance_id = specs_instance_of(&s->specs, path);
+	r = s->o->no_fork ? engine_add_process(s->engine, pid, instance_id, &e)
+			  : engine_add_instance(s->engine, pid, instance_id, &e);
 
 	if (r)
 		return fail("cannot attach", r, &e);
@@ -187,11 +205,11 @@ static int add_pid(struct session *s, pid_t pid)
 	return 0;
 }
 
-static int watch_exe(struct session *s, int fd, const char *path)
+static int watch_exe(struct session *s, int fd, const char *path, uint32_t instance_id)
 {
 	struct errmsg e = {};
 	size_t n;
-	int r = engine_watch_exe(s->engine, fd, path, INSTANCE, &n, &e);
+	int r = engine_watch_exe(s->engine, fd, path, instance_id, &n, &e);
 
 	if (r)
 		return fail("cannot attach", r, &e);
@@ -204,31 +222,44 @@ static int watch_exe(struct session *s, int fd, const char *path)
 static int watch_path(struct session *s, const char *path)
 {
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	AUTO_FREE char *real = realpath(path, NULL);
 
 	if (fd < 0) {
 		log_error("cannot open executable '%s': %s", path, strerror(errno));
 		return EXIT_FAILED;
 	}
-	return watch_exe(s, fd, path);
+	return watch_exe(s, fd, path, specs_instance_of(&s->specs, real ? real : path));
+}
+
+static int watch_servers(struct session *s, size_t group)
+{
+	const struct servers *found = &s->specs.groups.at[group].servers;
+	int r = 0;
+
+	for (size_t i = 0; i < found->n && !r; i++)
+		r = watch_exe(s, found->at[i].fd, found->at[i].path,
+			      specs_group_instance(&s->specs, group));
+	return r;
 }
 
 static int add_processes(struct session *s)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < s->specs.servers.n && !r; i++)
-		r = watch_exe(s, s->specs.servers.at[i].fd, s->specs.servers.at[i].path);
+	for (size_t i = 0; i < s->specs.groups.n && !r; i++)
+		r = watch_servers(s, i);
 	for (size_t i = 0; i < s->o->exes.n && !r; i++)
 		r = watch_path(s, s->o->exes.at[i]);
 	for (size_t i = 0; i < s->o->pids.n && !r; i++)
 		r = add_pid(s, s->o->pids.at[i]);
-	if (r && s->specs.preset)
-		hints_strangers(s->o, s->specs.preset);
+	if (r && s->specs.groups.n == 1)
+		hints_strangers(s->o, s->specs.groups.at[0].preset);
 	return r;
 }
 
 static int start_command(struct session *s)
 {
+	char path[PROCESS_PATH_MAX];
 	struct errmsg e = {};
 	int r;
 
@@ -238,7 +269,8 @@ static int start_command(struct session *s)
 	if (r)
 		return fail("cannot start the command", r, &e);
 	files_limit_restore(s->child, &s->old_files);
-	r = engine_add_process(s->engine, s->child, INSTANCE, &e);
+	process_exe_path(s->child, path, sizeof(path));
+	r = engine_add_process(s->engine, s->child, specs_instance_of(&s->specs, path), &e);
 	if (!r)
 		r = child_continue(s->child);
 	if (r) {
@@ -324,6 +356,8 @@ int session_new(struct session **ret, const struct run_options *o, FILE *capture
 		r = new_writer(s, capture);
 	if (!r)
 		r = add_endpoints(s);
+	if (!r)
+		r = set_limits(s);
 	if (!r)
 		r = open_gates(s);
 	if (!r)
@@ -413,8 +447,9 @@ static void find_absent(const struct session *s, bool absent[WIRE_EP_MAX])
 	struct probe_info info;
 
 	for (uint32_t i = 0; i < s->n_endpoints; i++)
-		absent[i] = s->specs.preset;
-	for (size_t i = 0; s->specs.preset && probes_info(engine_probes(s->engine), i, &info); i++)
+		absent[i] = s->specs.groups.n;
+	for (size_t i = 0; s->specs.groups.n && probes_info(engine_probes(s->engine), i, &info);
+	     i++)
 		if (info.ep_id < s->n_endpoints)
 			absent[info.ep_id] = false;
 }
@@ -455,18 +490,30 @@ static void tell_hanging(struct session *s, uint64_t now_ns)
 	s->n_hanging += s->hanging_told_ns != told_ns;
 }
 
-/* All gates have let in as many spans as they may, and those have ended. */
-static bool all_sampled(struct session *s)
+/* An endpoint's gates have let in as many spans as they may, and those have ended. */
+static bool is_sampled(struct session *s, uint32_t ep_id)
 {
 	struct wire_gate gate;
+	uint64_t n = 0;
 
+	for (uint32_t k = SPECS_ANY; k < SPECS_ANY + specs_n_instances(&s->specs); k++) {
+		if (!(specs_limit(&s->specs, k) & 1ULL << ep_id))
+			continue;
+		if (engine_get_gate(s->engine, ep_id, k, &gate) || gate.n_active)
+			return false;
+		n += gate.n_started;
+	}
+	return n >= s->o->max_samples;
+}
+
+static bool all_sampled(struct session *s)
+{
 	if (!s->o->max_samples)
 		return false;
 	if (s->o->from_start)
 		return session_profile(s)->spans.n - 1 >= s->o->max_samples * s->n_endpoints;
 	for (uint32_t i = 0; i < s->n_endpoints; i++)
-		if (engine_get_gate(s->engine, i, INSTANCE, &gate) ||
-		    gate.n_started < s->o->max_samples || gate.n_active)
+		if (!is_sampled(s, i))
 			return false;
 	return true;
 }

@@ -16,7 +16,8 @@ static int no_memory(void)
 	return EXIT_FAILED;
 }
 
-static int parse_spec(struct specs *s, const struct run_options *o, const char *spec)
+static int parse_spec(struct specs *s, const struct run_options *o, const char *spec,
+		      uint64_t *slots)
 {
 	AUTO_FREE char *normalized = NULL;
 	struct endpoint *ep = NULL;
@@ -31,6 +32,14 @@ static int parse_spec(struct specs *s, const struct run_options *o, const char *
 		log_error("--%s", e.text);
 		return EXIT_USAGE;
 	}
+	if (s->endpoints.n == WIRE_EP_MAX) {
+		endpoint_free(ep);
+		log_error(
+			"--endpoint: at most %d endpoints are possible, those of presets included",
+			WIRE_EP_MAX);
+		return EXIT_USAGE;
+	}
+	*slots |= 1ULL << s->endpoints.n;
 	r = vec_push(&s->endpoints, ep);
 	if (r) {
 		endpoint_free(ep);
@@ -39,37 +48,56 @@ static int parse_spec(struct specs *s, const struct run_options *o, const char *
 	return 0;
 }
 
-static int find_preset(struct specs *s, const struct run_options *o)
+static int add_group(struct specs *s, const struct run_options *o, const char *name,
+		     struct errmsg *e)
+{
+	struct spec_group g = {};
+	int r = presets_find(s->presets, name, &g.preset, e);
+
+	for (size_t i = 0; !r && i < s->groups.n; i++)
+		if (s->groups.at[i].preset == g.preset)
+			return 0;
+	if (!r && !o->exes.n && !o->pids.n && !o->command)
+		r = servers_find(g.preset, &g.servers, e);
+	if (!r)
+		r = vec_push(&s->groups, g);
+	if (r)
+		servers_deinit(&g.servers);
+	return r;
+}
+
+static int find_presets(struct specs *s, const struct run_options *o)
 {
 	struct errmsg e = {};
-	int r;
+	int r = o->presets.n ? presets_open(&s->presets, o->preset_file, &e) : 0;
 
-	if (!o->preset)
-		return 0;
-	r = presets_open(&s->presets, o->preset_file, &e);
-	if (!r)
-		r = presets_find(s->presets, o->preset, &s->preset, &e);
-	if (!r && !o->exes.n && !o->pids.n && !o->command)
-		r = servers_find(s->preset, &s->servers, &e);
+	for (size_t i = 0; i < o->presets.n && !r; i++)
+		r = add_group(s, o, o->presets.at[i], &e);
 	if (r)
 		log_error("%s", e.text[0] ? e.text : strerror(-r));
 	return r ? EXIT_FAILED : 0;
 }
 
-int specs_read(struct specs *s, const struct run_options *o)
+static int parse_group(struct specs *s, const struct run_options *o, struct spec_group *g)
 {
 	bool wanted[PRESET_VALUES_MAX] = {};
-	int r = find_preset(s, o);
+	int r = 0;
 
-	if (r)
-		return r;
-	if (s->preset)
-		variants_choose(s->preset, o, &s->servers, wanted);
-	for (size_t i = 0; !r && s->preset && i < s->preset->endpoints.n; i++)
+	variants_choose(g->preset, o, &g->servers, wanted);
+	for (size_t i = 0; !r && i < g->preset->endpoints.n; i++)
 		if (wanted[i])
-			r = parse_spec(s, o, s->preset->endpoints.at[i]);
+			r = parse_spec(s, o, g->preset->endpoints.at[i], &g->endpoints);
+	return r;
+}
+
+int specs_read(struct specs *s, const struct run_options *o)
+{
+	int r = find_presets(s, o);
+
+	for (size_t i = 0; i < s->groups.n && !r; i++)
+		r = parse_group(s, o, &s->groups.at[i]);
 	for (size_t i = 0; i < o->endpoints.n && !r; i++)
-		r = parse_spec(s, o, o->endpoints.at[i]);
+		r = parse_spec(s, o, o->endpoints.at[i], &s->others);
 	return r;
 }
 
@@ -78,7 +106,9 @@ void specs_deinit(struct specs *s)
 	for (size_t i = 0; i < s->endpoints.n; i++)
 		endpoint_free(s->endpoints.at[i]);
 	vec_free(&s->endpoints);
-	servers_deinit(&s->servers);
+	for (size_t i = 0; i < s->groups.n; i++)
+		servers_deinit(&s->groups.at[i].servers);
+	vec_free(&s->groups);
 	presets_free(s->presets);
 }
 
@@ -89,4 +119,29 @@ unsigned int specs_needs(const struct specs *s)
 	for (size_t i = 0; i < s->endpoints.n; i++)
 		all |= endpoint_needs(s->endpoints.at[i]);
 	return all;
+}
+
+uint32_t specs_n_instances(const struct specs *s)
+{
+	return s->groups.n > 1 ? s->groups.n + 1 : 1;
+}
+
+uint32_t specs_group_instance(const struct specs *s, size_t group)
+{
+	return s->groups.n > 1 ? SPECS_ANY + 1 + (uint32_t)group : SPECS_ANY;
+}
+
+uint32_t specs_instance_of(const struct specs *s, const char *exe_path)
+{
+	for (size_t i = 0; i < s->groups.n; i++)
+		if (preset_is_for(s->groups.at[i].preset, exe_path))
+			return specs_group_instance(s, i);
+	return SPECS_ANY;
+}
+
+uint64_t specs_limit(const struct specs *s, uint32_t instance_id)
+{
+	return instance_id == SPECS_ANY
+		       ? UINT64_MAX
+		       : s->groups.at[instance_id - SPECS_ANY - 1].endpoints | s->others;
 }

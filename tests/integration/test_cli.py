@@ -40,7 +40,6 @@ USAGE = {
     "report without a file": (["report"], "file"),
     "pid is empty": (["run", "-p", "", "--endpoint", "x"], "process ID"),
     "pid among others": (["run", "-p", "1 2\n3,redis", "--endpoint", "x"], "'redis'"),
-    "two presets": (["run", "--preset", "postgres", "--preset", "redis"], "'postgres' and 'redis'"),
     "window too large": (["run", "-p", "1", "--endpoint", "x", "--max-window", "1M"], "from 1K to 64K, such as 16K"),
     "endpoint is said once": (["run", "-p", "1", "--endpoint", "f("], "error: --endpoint: expected"),
     "nearest option": (["run", "--prset", "x"], "run: there is no option '--prset'; did you mean --preset"),

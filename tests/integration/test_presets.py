@@ -303,6 +303,32 @@ def servers_are_found(name):
         check(load(path / "out.json").calls() >= 50, "the calls of this server are there")
 
 
+@cases(["found", "-p"])
+def two_presets(how):
+    """Each server has the endpoints of its own preset, none is asked for those of the other."""
+    with Redis() as redis, Apache("event") as apache, folder() as path:
+        target = () if how == "found" else ("-p", f"{redis.pid},{apache.pid}")
+        with profiling(path / "out.json", "--preset", "redis", "--preset", "apache", "--preset", "redis", *target,
+                       "--min-duration", "200ms") as command:
+            redis.bench(100, clients=1)
+            redis.cli("debug", "sleep", "0.25")
+            apache.bench("/index.html", 50, 1)
+            apache.bench("/cgi/sleep", 1, 1, keepalive=False)
+        profile = load(path / "out.json")
+        check(not command.stderr.count("warning"), command.stderr)
+        calls = {e["name"]: e["calls"] for e in profile.endpoints if e["calls"]}
+        check(len(calls) == 2 and min(calls.values()) >= 51, f"{calls}")
+        modules = {s.pid: {m for x in s.raw["samples"] for m in files_of(profile, x)} for s in profile.spans}
+        check(set(map(len, modules.values())) == {1} and len(profile.spans) == 2, f"{modules}")
+        check({n for m in modules.values() for n in m} == {"redis-check-rdb", "apache2"}, f"{modules}")
+
+
+def files_of(profile, sample):
+    """The program in which the endpoint of a sample's stack is."""
+    root = profile.raw["stacks"][sample["stack"]]["locations"][-1]
+    return {os.path.basename(profile.raw["modules"][profile.raw["locations"][root]["module"]]["path"])}
+
+
 @test
 def a_preset_file_of_ones_own():
     with Redis() as server, folder() as path:

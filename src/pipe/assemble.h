@@ -15,9 +15,11 @@
 #include "base/vec.h"
 #include "bpf/wire.h"
 #include "pipe/account.h"
+#include "pipe/gates.h"
 
 struct open_span {
 	struct wire_promoted begin;
+	struct gate_terms terms;     /* set by the caller */
 	VEC(struct observation) obs; /* in order of arrival */
 	uint32_t n_dropped;          /* observations beyond the limit */
 	uint64_t last_ns;            /* of the last record about it */

@@ -384,12 +384,19 @@ int engine_set_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id,
 		.sample_after_ns = gate->sample_after_ns,
 		.period_ns = gate->period_ns,
 	};
+	const struct gate_terms terms = {
+		.threshold_ns = gate->threshold_ns,
+		.sample_after_ns = gate->sample_after_ns,
+		.period_ns = gate->period_ns,
+	};
 	int r;
 
 	if (!ep.spec || !gate->period_ns)
 		return errmsg_set(msg, -EINVAL,
 				  "cannot profile endpoint slot %u: it does not exist", ep_id);
 	r = pipeline_set_endpoint(e->pipeline, ep_id, &ep);
+	if (!r)
+		r = pipeline_set_gate(e->pipeline, &g.key, &terms);
 	if (!r)
 		r = sampling_set(&e->sampling, &g);
 	if (r)

@@ -20,6 +20,7 @@ struct pipeline {
 	struct pipeline_options options;
 	struct pipeline_endpoint endpoints[WIRE_EP_MAX];
 	uint64_t slots_set; /* bit per slot of endpoints */
+	struct gates gates;
 	struct profile *profile;
 	struct symbolizer *symbolizer;
 	pid_t symbols_pid; /* its root is opened when a stack of the span is not known yet */
@@ -76,6 +77,7 @@ struct pipeline *pipeline_free(struct pipeline *p)
 		spaces_free(p->spaces);
 	if (p->profile)
 		profile_free(p->profile);
+	gates_deinit(&p->gates);
 	account_deinit(&p->account);
 	stack_builder_deinit(&p->builder);
 	free(p);
@@ -142,6 +144,25 @@ int pipeline_set_endpoint(struct pipeline *p, uint32_t ep_id, const struct pipel
 	row->threshold_ns = e->threshold_ns;
 	row->period_ns = e->period_ns;
 	return 0;
+}
+
+int pipeline_set_gate(struct pipeline *p, const struct wire_gate_key *key,
+		      const struct gate_terms *terms)
+{
+	return gates_set(&p->gates, key, terms);
+}
+
+/* Those in force when the span began; of the endpoint where instances have none of their own (captures). */
+static struct gate_terms terms_of(const struct pipeline *p, const struct wire_promoted *b)
+{
+	const struct pipeline_endpoint *e = &p->endpoints[b->ep_id];
+	const struct gate_terms *own =
+		gates_get(&p->gates, &(struct wire_gate_key){b->ep_id, b->instance_id});
+
+	return own ? *own
+		   : (struct gate_terms){.threshold_ns = e->threshold_ns,
+					 .sample_after_ns = e->sample_after_ns,
+					 .period_ns = e->period_ns};
 }
 
 /* Tells of a space that is new or has changed, whoever refreshed it. */
@@ -447,12 +468,11 @@ static uint32_t span_name(struct pipeline *p, const struct open_span *s, const s
 
 static int account(struct pipeline *p, const struct open_span *s, const struct ending *e)
 {
-	const struct pipeline_endpoint *ep = &p->endpoints[s->begin.ep_id];
 	struct account_input in = {
 		.start_ns = s->begin.start_ns,
 		.end_ns = e->end_ns,
-		.period_ns = ep->period_ns,
-		.sample_after_ns = ep->sample_after_ns,
+		.period_ns = s->terms.period_ns,
+		.sample_after_ns = s->terms.sample_after_ns,
 		.start = s->begin.start,
 		.promoted = s->begin.promoted,
 		.total = e->total,
@@ -497,7 +517,7 @@ static int finish_span(struct pipeline *p, const struct open_span *s, const stru
 	bool wanted;
 	int r;
 
-	if (span.end_ns - span.start_ns < p->endpoints[b->ep_id].threshold_ns) {
+	if (span.end_ns - span.start_ns < s->terms.threshold_ns) {
 		count(p, COUNTER_FAST_DISCARDED, 1);
 		return 0;
 	}
@@ -572,6 +592,8 @@ static int push_promoted(struct pipeline *p, const struct wire_promoted *b)
 	}
 	pipeline_space(p, b->h.tgid, b->as_id);
 	r = assemble_begin(p->assemble, b);
+	if (!r)
+		assemble_find(p->assemble, b->span_id)->terms = terms_of(p, b);
 	if (r == -ENOSPC)
 		count(p, COUNTER_SPAN_TABLE_FULL, 1);
 	else if (r == -EEXIST)
@@ -608,6 +630,7 @@ int pipeline_finish_gate(struct pipeline *p, uint32_t ep_id, uint32_t instance_i
 
 	while (!r && (span_id = assemble_any_of(p->assemble, ep_id, instance_id)))
 		r = end_open(p, span_id, now_ns, WIRE_END_TASK_END);
+	gates_remove(&p->gates, &(struct wire_gate_key){ep_id, instance_id});
 	return r;
 }
 

@@ -16,6 +16,7 @@
 #include "code/space.h"
 #include "code/symbolize.h"
 #include "model/profile.h"
+#include "pipe/gates.h"
 #include "pipe/stacks.h"
 #include "probe/endpoint.h"
 
@@ -54,6 +55,9 @@ struct pipeline *pipeline_free(struct pipeline *p);
 
 /* Adds or changes slot ep_id (0 .. WIRE_EP_MAX - 1); profile.endpoints[ep_id + 1] is its entry. */
 int pipeline_set_endpoint(struct pipeline *p, uint32_t ep_id, const struct pipeline_endpoint *e);
+/* For spans of this instance that begin from now on, until pipeline_finish_gate: instead of the endpoint's. */
+int pipeline_set_gate(struct pipeline *p, const struct wire_gate_key *key,
+		      const struct gate_terms *terms);
 
 /* For space_new: modules are shared by all spaces of a pipeline. Borrowed. */
 struct space_cache *pipeline_space_cache(struct pipeline *p);

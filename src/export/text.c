@@ -149,6 +149,55 @@ static void print_calls(struct text *t, const struct profile_endpoint *e, const 
 	line_end(l);
 }
 
+static void append(char *buf, size_t n, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Appends an item to a list separated by commas. */
+static void append(char *buf, size_t n, const char *format, ...)
+{
+	size_t used = strlen(buf);
+	char item[128];
+	va_list ap;
+
+	va_start(ap, format);
+	vsnprintf(item, sizeof(item), format, ap);
+	va_end(ap);
+	snprintf(buf + used, n - used, "%s%s", used ? ", " : "", item);
+}
+
+/* Slow calls that no span stands for: they are in the histogram only. */
+static uint64_t n_left_out(const struct summary *s)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < s->names.n; i++)
+		n += s->names.at[i].n_slow;
+	return s->n_slow > n ? s->n_slow - n : 0;
+}
+
+/* "18 not profiled (--max-parallel)"; the reasons are those of all endpoints. */
+static void print_left_out(struct text *t, uint64_t n)
+{
+	static const struct {
+		unsigned int counter;
+		const char *reason;
+	} table[] = {
+		{WIRE_C_PARALLEL_LIMIT, "--max-parallel"},
+		{WIRE_C_SPAN_LIMIT, "--max-samples"},
+		{COUNTER_NAME_MISMATCH, ";match="},
+		{WIRE_C_NAMED_LIMIT, "too many open spans"},
+		{WIRE_C_RING_FULL_PROMOTED, "--ring"},
+	};
+	char reasons[128] = "", buf[192];
+
+	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
+		if (t->p->counters.v[table[i].counter])
+			append(reasons, sizeof(reasons), "%s", table[i].reason);
+	snprintf(buf, sizeof(buf), "%" PRIu64 " not profiled%s%s%s", n, *reasons ? " (" : "",
+		 reasons, *reasons ? ")" : "");
+	fact(&t->line, LINE_YELLOW, buf);
+}
+
 static void print_profiled(struct text *t, const struct profile_endpoint *e,
 			   const struct summary *s)
 {
@@ -161,6 +210,8 @@ static void print_profiled(struct text *t, const struct profile_endpoint *e,
 	fact(l, LINE_PLAIN, buf);
 	snprintf(buf, sizeof(buf), "%" PRIu64 " profiled", s->n_profiled);
 	fact(l, LINE_PLAIN, buf);
+	if (n_left_out(s))
+		print_left_out(t, n_left_out(s));
 	if (s->n_unfinished) {
 		snprintf(buf, sizeof(buf), "%" PRIu64 " unfinished", s->n_unfinished);
 		fact(l, LINE_RED, buf);
@@ -180,22 +231,6 @@ static void print_profiled(struct text *t, const struct profile_endpoint *e,
 		fact(l, LINE_YELLOW, buf);
 	}
 	line_end(l);
-}
-
-static void append(char *buf, size_t n, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-/* Appends an item to a list separated by commas. */
-static void append(char *buf, size_t n, const char *format, ...)
-{
-	size_t used = strlen(buf);
-	char item[128];
-	va_list ap;
-
-	va_start(ap, format);
-	vsnprintf(item, sizeof(item), format, ap);
-	va_end(ap);
-	snprintf(buf + used, n - used, "%s%s", used ? ", " : "", item);
 }
 
 /* What the span waited for, largest first: "lock 400.1, net 122.2"; at most three, from 1 % on. */
@@ -304,10 +339,26 @@ static void print_slowest(struct text *t, const struct summary *s)
 		print_span(t, &t->p->spans.at[s->spans.at[i]], width);
 }
 
-static void print_names(struct text *t, const struct profile_endpoint *e, const struct summary *s)
+static void print_name(struct text *t, const char *max, uint64_t n_slow, uint64_t n_profiled,
+		       const char *name)
 {
 	struct line *l = &t->line;
 	char buf[32];
+
+	line_right(l, LINE_BOLD, max, 12);
+	snprintf(buf, sizeof(buf), "%" PRIu64, n_slow);
+	line_right(l, LINE_PLAIN, buf, 9);
+	snprintf(buf, sizeof(buf), "%" PRIu64, n_profiled);
+	line_right(l, LINE_PLAIN, buf, 11);
+	line_pad(l, 2);
+	line_text(l, LINE_PLAIN, name);
+	line_end(l);
+}
+
+static void print_names(struct text *t, const struct profile_endpoint *e, const struct summary *s)
+{
+	struct line *l = &t->line;
+	char max[32];
 
 	if (!s->names.n || (s->names.n == 1 && s->names.at[0].name == e->name))
 		return;
@@ -317,20 +368,15 @@ static void print_names(struct text *t, const struct profile_endpoint *e, const 
 	for (size_t i = 0; i < s->names.n && i < NAMES_MAX; i++) {
 		const struct summary_name *n = &s->names.at[i];
 
-		snprintf(buf, sizeof(buf), "%.1f", n->max_ns / 1e6);
-		line_right(l, LINE_BOLD, buf, 12);
-		snprintf(buf, sizeof(buf), "%" PRIu64, n->n_slow);
-		line_right(l, LINE_PLAIN, buf, 9);
-		snprintf(buf, sizeof(buf), "%" PRIu64, n->n_profiled);
-		line_right(l, LINE_PLAIN, buf, 11);
-		line_pad(l, 2);
-		line_text(l, LINE_PLAIN, string(t, n->name));
-		line_end(l);
+		snprintf(max, sizeof(max), "%.1f", n->max_ns / 1e6);
+		print_name(t, max, n->n_slow, n->n_profiled, string(t, n->name));
 	}
 	if (s->names.n > NAMES_MAX) {
 		line_printf(l, LINE_DIM, "  and %zu more names", s->names.n - NAMES_MAX);
 		line_end(l);
 	}
+	if (n_left_out(s))
+		print_name(t, "-", n_left_out(s), 0, "(of any name, not profiled)");
 }
 
 static bool of_endpoint(const struct profile_span *span, void *ctx)

@@ -170,6 +170,24 @@ static void header_agrees_with_the_tables(void **state)
 	free(text);
 }
 
+/* No name in the table is complete when calls were left out, whose names are not known. */
+static void calls_left_out_are_in_the_table(void **state)
+{
+	const struct export_options o = {};
+	struct profile *p = sample_profile_orders();
+	char *text;
+
+	p->endpoints.at[1].latency.n_slow = 20;
+	p->counters.v[WIRE_C_PARALLEL_LIMIT] = 18;
+	p->counters.v[COUNTER_NAME_MISMATCH] = 0;
+	text = write_text(p, &o);
+	assert_non_null(strstr(text, "   3 profiled   18 not profiled (--max-parallel)   "));
+	assert_non_null(strstr(text,
+			       "POST:/orders\n           -       18          0  (of any name, "
+			       "not profiled)\n"));
+	free(text);
+}
+
 static void much_time_before_the_threshold_gives_a_hint(void **state)
 {
 	const struct export_options o = {};
@@ -264,6 +282,7 @@ int main(void)
 		cmocka_unit_test(the_programs_own_frames_stay),
 		cmocka_unit_test(short_names_are_apart_from_the_calls),
 		cmocka_unit_test(header_agrees_with_the_tables),
+		cmocka_unit_test(calls_left_out_are_in_the_table),
 		cmocka_unit_test(much_time_before_the_threshold_gives_a_hint),
 		cmocka_unit_test(kernel_frames_are_cut_to_the_last),
 		cmocka_unit_test(statistics_are_shown_when_verbose),

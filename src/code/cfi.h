@@ -25,7 +25,8 @@ enum cfi_result {
 	CFI_E_NO_CFI = 1, /* the file has no rule for this PC */
 	CFI_E_BAD,        /* there is one, but it is malformed or uses what no compiler emits */
 	/* Only from unwind_find_rule, which knows what the PC is in: */
-	CFI_E_NO_MODULE,  /* no mapping has this PC, or its file cannot be read */
+	CFI_E_NO_MODULE,  /* no mapping has this PC */
+	CFI_E_NO_FILE,    /* the file that is mapped there cannot be read */
 	CFI_E_ANONYMOUS,  /* executable memory without a file (JIT) */
 	CFI_E_TRAMPOLINE, /* the return address was replaced by a uretprobe */
 };

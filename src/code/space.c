@@ -468,6 +468,17 @@ bool space_resolve(struct space *s, uint64_t pc, struct module **ret_module, uin
 	return true;
 }
 
+bool space_locate(struct space *s, uint64_t pc, const char **ret_path, uint64_t *ret_file_off)
+{
+	const struct space_range *r = find_usable(s, pc);
+
+	if (!r || (r->kind != SPACE_FILE && r->kind != SPACE_VDSO))
+		return false;
+	*ret_path = r->path;
+	*ret_file_off = pc - r->start + r->file_off;
+	return true;
+}
+
 static int find_cfi(struct space *s, struct module *m, uint64_t vaddr, const struct cfi_rule **ret)
 {
 	int r;
@@ -496,6 +507,9 @@ static int find_rule(void *ctx, uint64_t pc, bool exact, const struct cfi_rule *
 	if (r->module)
 		return find_cfi(s, r->module, addr - r->bias, ret);
 	switch (r->kind) {
+	case SPACE_FILE:
+	case SPACE_VDSO:
+		return CFI_E_NO_FILE;
 	case SPACE_ANONYMOUS:
 		return CFI_E_ANONYMOUS;
 	case SPACE_TRAMPOLINE:
@@ -510,6 +524,7 @@ static bool is_doubtful(const struct unwind_stack *stack)
 {
 	switch (stack->stop) {
 	case STACK_STOP_NO_MODULE:
+	case STACK_STOP_NO_FILE:
 	case STACK_STOP_NO_CFI:
 	case STACK_STOP_BAD_CFI:
 	case STACK_STOP_RANGE:
@@ -540,6 +555,7 @@ static void count_stop(const struct unwind_stack *stack, struct counters *counte
 {
 	static const uint16_t by_stop[STACK_STOP_MAX] = {
 		[STACK_STOP_NO_MODULE] = COUNTER_UNWIND_NO_MODULE,
+		[STACK_STOP_NO_FILE] = COUNTER_UNWIND_NO_FILE,
 		[STACK_STOP_NO_CFI] = COUNTER_UNWIND_NO_CFI,
 		[STACK_STOP_BAD_CFI] = COUNTER_UNWIND_BAD_CFI,
 		[STACK_STOP_RANGE] = COUNTER_UNWIND_RANGE,

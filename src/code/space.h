@@ -67,6 +67,12 @@ size_t space_ranges(const struct space *s, const struct space_range **ret);
 bool space_resolve(struct space *s, uint64_t pc, struct module **ret_module, uint64_t *ret_vaddr);
 
 /*
+ * pc -> file and offset in it, whether the file can be read or not; false when no file is mapped there.
+ * The path lives as long as the cache; equal paths are the same text.
+ */
+bool space_locate(struct space *s, uint64_t pc, const char **ret_path, uint64_t *ret_file_off);
+
+/*
  * Unwinds one window. When the walk meets trouble that a change of mappings would explain, the
  * ranges are refreshed (at most once per SPACE_REFRESH_NS of mono_ns) and the walk is repeated.
  * Never fails: trouble is in ret->stop. Counters get what happened.

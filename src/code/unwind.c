@@ -31,6 +31,8 @@ static enum stack_stop stop_of_rule(int r)
 	case CFI_E_NO_MODULE:
 	case CFI_E_TRAMPOLINE:
 		return STACK_STOP_NO_MODULE;
+	case CFI_E_NO_FILE:
+		return STACK_STOP_NO_FILE;
 	default:
 		return STACK_STOP_BAD_CFI;
 	}

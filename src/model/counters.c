@@ -69,6 +69,7 @@ static const struct counter_text table[] = {
 	{"span_evicted", "finished spans whose samples were dropped at the profile's memory limit",
 	 true},
 	{"unwind_no_module", "stacks that stop at an address in no mapped file", true},
+	{"unwind_no_file", "stacks that stop in a mapped file that is not there any more", true},
 	{"unwind_no_cfi", "stacks that stop in code without unwind rules and frame pointers", true},
 	{"unwind_bad_cfi", "stacks that stop at an unwind rule that cannot be evaluated", true},
 	{"unwind_range", "stacks that stop because a rule needs memory outside the copied window",

@@ -26,6 +26,7 @@ enum counter {
 	COUNTER_SNAPSHOT_LIMIT,  /* snapshot dropped: the span's memory limit was reached */
 	COUNTER_SPAN_EVICTED, /* finished span whose samples were dropped: profile memory limit */
 	COUNTER_UNWIND_NO_MODULE, /* stack stopped: PC in no mapped file */
+	COUNTER_UNWIND_NO_FILE,   /* stack stopped: the mapped file cannot be read */
 	COUNTER_UNWIND_NO_CFI,    /* stack stopped: no unwind rule and no frame pointer */
 	COUNTER_UNWIND_BAD_CFI,   /* stack stopped: rule cannot be evaluated */
 	COUNTER_UNWIND_RANGE,     /* stack stopped: rule needs memory outside the window */

@@ -35,7 +35,7 @@ static const char *const stop_names[] = {
 	[STACK_STOP_NO_MODULE] = "no_module", [STACK_STOP_NO_CFI] = "no_cfi",
 	[STACK_STOP_BAD_CFI] = "bad_cfi",     [STACK_STOP_RANGE] = "range",
 	[STACK_STOP_DEPTH] = "depth",         [STACK_STOP_PAST] = "past",
-	[STACK_STOP_NONE] = "none",
+	[STACK_STOP_NONE] = "none",           [STACK_STOP_NO_FILE] = "no_file",
 };
 _Static_assert(ARRAY_SIZE(stop_names) == STACK_STOP_MAX, "stop_names");
 

@@ -76,8 +76,9 @@ enum stack_stop {
 	STACK_STOP_BAD_CFI,
 	STACK_STOP_RANGE,
 	STACK_STOP_DEPTH,
-	STACK_STOP_PAST, /* it walked past the endpoint's frame without meeting it */
-	STACK_STOP_NONE, /* synthetic: no stack was taken */
+	STACK_STOP_PAST,    /* it walked past the endpoint's frame without meeting it */
+	STACK_STOP_NONE,    /* synthetic: no stack was taken */
+	STACK_STOP_NO_FILE, /* the file that is mapped there cannot be read */
 	STACK_STOP_MAX
 };
 

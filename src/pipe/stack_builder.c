@@ -36,6 +36,9 @@ static int push_pc(struct stack_builder *b, struct space *space, uint32_t tgid, 
 	if (space && space_resolve(space, pc, &l.module, &l.address)) {
 		l.kind = RAW_MODULE;
 		l.pid = 0;
+	} else if (space && space_locate(space, pc, &l.text, &l.address)) {
+		l.kind = RAW_FILE;
+		l.pid = 0;
 	}
 	return push_location(b, &l);
 }
@@ -81,6 +84,7 @@ const char *stack_builder_incomplete(enum stack_stop stop)
 		[STACK_STOP_FOREIGN] = "[incomplete: on another stack]",
 		[STACK_STOP_TRUNCATED] = "[incomplete: window limit]",
 		[STACK_STOP_NO_MODULE] = "[incomplete: unknown code]",
+		[STACK_STOP_NO_FILE] = "[incomplete: file not available]",
 		[STACK_STOP_NO_CFI] = "[incomplete: no unwind information]",
 		[STACK_STOP_BAD_CFI] = "[incomplete: bad unwind information]",
 		[STACK_STOP_RANGE] = "[incomplete: outside the window]",

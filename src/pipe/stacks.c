@@ -2,10 +2,13 @@
 #include "pipe/stacks.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "base/vec.h"
 
 enum {
@@ -183,6 +186,37 @@ static int resolve_synthetic(struct profile *profile, const char *text, uint32_t
 	return 0;
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+/* A file that cannot be read has neither symbols nor program headers: all that is known is the offset. */
+static int resolve_file(struct profile *profile, const struct raw_location *raw, uint32_t *ret)
+{
+	struct profile_frame frame = {.flags = PROFILE_FRAME_UNKNOWN};
+	struct profile_location location = {.flags = raw->flags, .address = raw->pc};
+	struct profile_module module = {};
+	char path[256], name[256 + 32];
+	uint32_t frame_idx;
+	int r;
+
+	location.module_off = raw->address - raw->return_address;
+	text_copy_printable(path, sizeof(path), raw->text, SIZE_MAX);
+	snprintf(name, sizeof(name), "%s+0x%" PRIx64, base_name(path), location.module_off);
+	r = strpool_add(profile->strings, path, &module.path);
+	if (!r)
+		r = strpool_add(profile->strings, name, &frame.function);
+	frame.system_name = frame.function;
+	if (!r)
+		r = profile_add_module(profile, &module, &location.module);
+	if (!r)
+		r = profile_add_frame(profile, &frame, &frame_idx);
+	return r ? r : profile_add_location(profile, &location, &frame_idx, 1, ret);
+}
+
 /* Collisions are as unlikely as in any 64-bit hash, and cost a wrong name in a replay. */
 static uint64_t name_key(const struct stacks *s, unsigned int kind, uint32_t pid, uint64_t address)
 {
@@ -251,6 +285,8 @@ static int resolve_location(const struct stacks *s, struct location *l,
 		return symbolize_kernel(symbolizer, raw->address, &l->resolved);
 	case RAW_SYNTHETIC:
 		return resolve_synthetic(profile, raw->text, &l->resolved);
+	case RAW_FILE:
+		return resolve_file(profile, raw, &l->resolved);
 	}
 	return -EINVAL;
 }

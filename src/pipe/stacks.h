@@ -19,7 +19,13 @@
 
 struct stacks;
 
-enum raw_kind { RAW_MODULE, RAW_ANONYMOUS, RAW_KERNEL, RAW_SYNTHETIC };
+enum raw_kind {
+	RAW_MODULE,
+	RAW_ANONYMOUS,
+	RAW_KERNEL,
+	RAW_SYNTHETIC,
+	RAW_FILE, /* of a file that cannot be read: no name but "file+0x1234" */
+};
 
 struct raw_location {
 	uint8_t kind;           /* enum raw_kind */
@@ -27,8 +33,8 @@ struct raw_location {
 	uint16_t flags;         /* enum profile_location_flag */
 	uint32_t pid;           /* RAW_ANONYMOUS: whose perf map */
 	struct module *module;  /* RAW_MODULE: borrowed from the caller, referenced inside */
-	uint64_t address;       /* RAW_MODULE: ELF virtual address; else the PC */
-	const char *text;       /* RAW_SYNTHETIC: a string constant */
+	uint64_t address;       /* RAW_MODULE: ELF virtual address; RAW_FILE: offset; else the PC */
+	const char *text;       /* RAW_SYNTHETIC: a string constant; RAW_FILE: path, interned */
 	uint64_t pc;            /* run-time address; not part of the identity */
 };
 

@@ -3,6 +3,7 @@
 """record writes what report makes any format of, without root, and always the same."""
 import gzip
 import os
+import re
 import shutil
 import subprocess
 
@@ -82,6 +83,20 @@ def text_report_without_root():
                                capture], capture_output=True, text=True, check=False)
         check(done.returncode == 0, f"exit status {done.returncode}: {done.stderr}")
         check("phase_sleep" in done.stdout, done.stdout)
+
+
+@test
+def report_without_the_program_keeps_addresses():
+    with folder() as path:
+        target = path / "phases"
+        shutil.copy(TARGETS / "phases-gcc-O2", target)
+        capture = record(path, "a=sleep:30", program=target)
+        target.unlink()
+        status, stdout, stderr = spanprof("report", capture)
+        check(status == 0 and "mapped file" in stderr, f"exit status {status}: {stderr}")
+        check(re.search(r"phases\+0x[0-9a-f]+", stdout), stdout)
+        check("[incomplete: file not available]" in stdout and "no mapped file" not in stdout, stdout)
+        check("[unknown]" not in stdout, stdout)
 
 
 @cases([0.1, 0.5, 0.9, 0.99])

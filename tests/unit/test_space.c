@@ -219,6 +219,36 @@ static void test_refresh(void **state)
 	assert_int_equal(c.v[COUNTER_MAPS_UNREADABLE], 0);
 }
 
+/* A file that is mapped but cannot be read: where in it is known, how to unwind is not. */
+static void test_file_not_there(void **state)
+{
+	struct fixture *f = *state;
+	const struct space_range r = {.start = 0x7000,
+				      .end = 0x9000,
+				      .file_off = 0x3000,
+				      .kind = SPACE_FILE,
+				      .path = "/srv/gone"};
+	const struct space_range jit = {.start = 0xa000, .end = 0xb000, .kind = SPACE_ANONYMOUS};
+	struct counters c = {};
+	struct module *m;
+	const char *path;
+	uint64_t at;
+	struct space *s;
+
+	assert_int_equal(space_new(&s, f->cache, 0), 0);
+	assert_int_equal(space_add_range(s, &r), 0);
+	assert_int_equal(space_add_range(s, &jit), 0);
+	assert_int_equal(walk(&(struct fixture){.space = s}, 0x8010, 1, &c), STACK_STOP_NO_FILE);
+	assert_int_equal(c.v[COUNTER_UNWIND_NO_FILE], 1);
+	assert_false(space_resolve(s, 0x8010, &m, &at));
+	assert_true(space_locate(s, 0x8010, &path, &at));
+	assert_string_equal(path, "/srv/gone");
+	assert_int_equal(at, 0x4010);
+	assert_false(space_locate(s, 0xa010, &path, &at));
+	assert_false(space_locate(s, 0x10, &path, &at));
+	space_free(s);
+}
+
 static void test_process_gone(void **state)
 {
 	struct fixture *f = *state;
@@ -291,6 +321,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_modules_are_shared, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_not_elf, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_refresh, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_file_not_there, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_process_gone, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_replay, setup, teardown),
 	};

@@ -48,6 +48,21 @@ static enum stack_stop stop_of_eval(const struct walk *w, enum cfi_eval_result r
 	return r == CFI_EVAL_E_RANGE ? stop_of_range(w) : STACK_STOP_BAD_CFI;
 }
 
+/*
+ * Walks come to an end because the CFA grows from frame to frame. The innermost function may have
+ * taken its return address off the stack into a register, as vfork() does: its CFA is SP.
+ */
+static bool is_progress(const struct walk *w, const struct cfi_rule *rule, uint64_t cfa)
+{
+	/* A signal frame's CFA is the interrupted SP, which may be on another stack. */
+	if (rule->signal || cfa > w->low)
+		return true;
+	for (unsigned int i = 0; cfa == w->low && w->ret->n == 1 && i < rule->n_values; i++)
+		if (rule->values[i].reg == WIRE_REG_RIP)
+			return rule->values[i].kind == CFI_REG;
+	return false;
+}
+
 static enum stack_stop step_by_rule(struct walk *w, const struct cfi_rule *rule,
 				    struct unwind_frame *at)
 {
@@ -56,8 +71,7 @@ static enum stack_stop step_by_rule(struct walk *w, const struct cfi_rule *rule,
 
 	if (r)
 		return stop_of_eval(w, r);
-	/* A signal frame's CFA is the interrupted SP, which may be on another stack. */
-	if (!rule->signal && cfa <= w->low)
+	if (!is_progress(w, rule, cfa))
 		return STACK_STOP_BAD_CFI;
 	cfi_eval_step(rule, &w->frame, &w->memory, cfa, &w->caller, &w->rip_slot);
 	at->cfa = cfa;

@@ -117,6 +117,15 @@ def fork_inside():
 
 
 @test
+def vfork_inside():
+    profile, _ = run_scene("vfork")
+    (span,) = one(profile, "vforks", "return")
+    check(all(s.stop in ("complete", "none") for s in span.samples), f"{[s.stop for s in span.samples]}")
+    check(sum(s.wall for s in span.samples if "vfork" in "".join(s.functions[:8]) and "body_vfork" in s.functions
+              and s.cause == "child") > 50 * MS, f"{[(s.functions, s.wall) for s in span.samples]}")
+
+
+@test
 def forked_children():
     """The first calls after the first fork are missed when probes must be widened to the file."""
     profile, truth = run_scene("children")

@@ -40,6 +40,13 @@ struct walk {
 static const struct cfi_rule frame8 = FRAME(8);
 static const struct cfi_rule frame16 = FRAME(16);
 static const struct cfi_rule no_progress = FRAME(0);
+/* vfork(): the return address is in RDI, and no longer on the stack. */
+static const struct cfi_rule link_in_rdi = {
+	.cfa = {.kind = CFI_REG, .base = WIRE_REG_RSP},
+	.n_values = 2,
+	.values = {{.reg = WIRE_REG_RIP, .kind = CFI_REG, .base = WIRE_REG_RDI},
+		   {.reg = WIRE_REG_RSP, .kind = CFI_CFA}},
+};
 static const struct cfi_rule by_rbx = {
 	.cfa = {.kind = CFI_REG, .base = WIRE_REG_RBX, .off = 8},
 	.n_values = 2,
@@ -86,6 +93,7 @@ static const struct known usual[] = {
 	{0x900, CFI_OK, &signal_frame}, {0xa00, CFI_E_NO_CFI, NULL},
 	{0xb00, CFI_E_ANONYMOUS, NULL}, {0xc00, CFI_E_TRAMPOLINE, NULL},
 	{0xd00, CFI_E_BAD, NULL},       {0xe00, CFI_E_NO_MODULE, NULL},
+	{0x1000, CFI_OK, &link_in_rdi},
 };
 
 static int find(void *ctx, uint64_t pc, bool exact, const struct cfi_rule **ret)
@@ -163,6 +171,25 @@ static void test_to_endpoint(void **state)
 	assert_int_equal(w.stack.frames[0].cfa, STACK + 8);
 	assert_int_equal(w.stack.frames[2].cfa, STACK + 32);
 	assert_int_equal(w.n_exact, 1);
+}
+
+static void test_return_address_in_a_register(void **state)
+{
+	struct walk w;
+
+	walk_init(&w, 0x1000);
+	w.regs.r[WIRE_REG_RDI] = 0x200;
+	w.words[1] = 0x300;
+	add_span(&w, 2, 0);
+	run(&w);
+	CHECK(&w, STACK_STOP_ENDPOINT, 0x1000, 0x200, 0x300);
+	/* Only the innermost function can have it there: else this would have no end. */
+	walk_init(&w, 0x100);
+	w.regs.r[WIRE_REG_RDI] = 0x1000;
+	w.words[0] = 0x1000;
+	add_span(&w, 5, 0);
+	run(&w);
+	CHECK(&w, STACK_STOP_BAD_CFI, 0x100, 0x1000);
 }
 
 static void test_nested_spans(void **state)
@@ -560,6 +587,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_to_endpoint),
+		cmocka_unit_test(test_return_address_in_a_register),
 		cmocka_unit_test(test_nested_spans),
 		cmocka_unit_test(test_returned),
 		cmocka_unit_test(test_coroutine),

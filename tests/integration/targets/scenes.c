@@ -44,6 +44,7 @@ FRAME void body_kill(void);
 FRAME void body_hang(void);
 FRAME void body_fork(void);
 FRAME void body_yield(void);
+FRAME void body_vfork(void);
 
 static void sleep_ms(int ms)
 {
@@ -158,6 +159,23 @@ static void scene_coroutines(void)
 	for (int i = 0; i < 4; i++)
 		play_coroutines(i % 2);
 	request("returns", body_sleep);
+}
+
+/* The parent waits in vfork(), whose return address is in a register meanwhile. */
+void body_vfork(void)
+{
+	pid_t child = vfork();
+
+	if (!child) {
+		sleep_ms(60);
+		_exit(0);
+	}
+	waitpid(child, NULL, 0);
+}
+
+static void scene_vfork(void)
+{
+	request("vforks", body_vfork);
 }
 
 static void scene_returns(void)
@@ -301,12 +319,19 @@ static const struct scene {
 	const char *name;
 	void (*play)(void);
 } scenes[] = {
-	{"returns", scene_returns},  {"longjmp", scene_longjmp},
-	{"exit", scene_thread_exit}, {"exec", scene_exec},
-	{"kill", scene_kill},        {"hang", scene_hang},
-	{"fork", scene_fork_inside}, {"children", scene_fork_children},
-	{"dlopen", scene_dlopen},    {"shared", scene_share_memory},
-	{"unload", scene_unload},    {"coroutines", scene_coroutines},
+	{"returns", scene_returns},
+	{"vfork", scene_vfork},
+	{"longjmp", scene_longjmp},
+	{"exit", scene_thread_exit},
+	{"exec", scene_exec},
+	{"kill", scene_kill},
+	{"hang", scene_hang},
+	{"fork", scene_fork_inside},
+	{"children", scene_fork_children},
+	{"dlopen", scene_dlopen},
+	{"shared", scene_share_memory},
+	{"unload", scene_unload},
+	{"coroutines", scene_coroutines},
 };
 
 static void wait_for_line(const char *say)

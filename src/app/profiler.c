@@ -60,6 +60,24 @@ struct profiler {
 
 /* ---- the engine ---- */
 
+/* An endpoint may be named after the function that it turned out to be. */
+static struct gate_endpoint names_of(const struct profiler *p, const struct target *t)
+{
+	return p->engine && t->slot != SLOT_NONE ? target_names(engine_endpoint(p->engine, t->slot))
+						 : t->names;
+}
+
+static void hand_out(struct profiler *p, struct profile *profile, uint32_t span_idx,
+		     const struct target *t)
+{
+	struct profile_endpoint *row = &profile->endpoints.at[profile->spans.at[span_idx].endpoint];
+	const struct gate_endpoint names = names_of(p, t);
+
+	if (strpool_add(profile->strings, names.display, &row->name))
+		profile->counters.v[COUNTER_STRINGS_FULL]++;
+	p->options.on_span(p->options.ctx, profile, span_idx, &names);
+}
+
 static void on_span(void *ctx, struct profile *profile, uint32_t span_idx)
 {
 	struct profiler *p = ctx;
@@ -68,7 +86,7 @@ static void on_span(void *ctx, struct profile *profile, uint32_t span_idx)
 	for (size_t i = 0; i < p->targets.n; i++) {
 		if (p->targets.at[i].slot != slot)
 			continue;
-		p->options.on_span(p->options.ctx, profile, span_idx, &p->targets.at[i].names);
+		hand_out(p, profile, span_idx, &p->targets.at[i]);
 		break;
 	}
 	profile_clear_spans(profile);
@@ -334,13 +352,14 @@ static bool runs_on(const struct schedule_task *t, uint32_t instance_id)
 
 static struct gate_plan plan_gate(struct profiler *p, const struct target *t, uint32_t instance_id)
 {
+	const struct gate_endpoint names = names_of(p, t);
 	struct gate_plan plan = {};
 
 	for (size_t i = 0; i < schedule_n_tasks(p->options.schedule); i++) {
 		const struct schedule_task *st = schedule_task_at(p->options.schedule, i);
 
 		if (runs_on(st, instance_id))
-			gate_plan_add(&plan, &st->task, gate_match(&st->task, st->local, &t->names),
+			gate_plan_add(&plan, &st->task, gate_match(&st->task, st->local, &names),
 				      p->rules->limits.max_parallel);
 	}
 	gate_plan_finish(&plan);
@@ -360,7 +379,7 @@ static int make_slots(struct profiler *p, const struct rules_service *rule, stru
 			continue;
 		r = parse_endpoint(t->spec, &ep, e);
 		if (!r && t->name)
-			r = endpoint_set_display(ep, t->name);
+			r = endpoint_set_name(ep, t->name);
 		if (!r)
 			r = engine_add_endpoint(p->engine, ep, &t->slot);
 		if (r) {

@@ -17,17 +17,23 @@ void targets_free(struct target *at, size_t n)
 	free(at);
 }
 
+struct gate_endpoint target_names(const struct endpoint *ep)
+{
+	return (struct gate_endpoint){.spec = endpoint_text(ep),
+				      .display = endpoint_display(ep),
+				      .pattern = endpoint_pattern(ep),
+				      .has_name = endpoint_has_name(ep)};
+}
+
 static int parse_target(struct target *t, struct errmsg *e)
 {
 	int r = parse_endpoint(t->spec, &t->parsed, e);
 
 	if (!r && t->name)
-		r = endpoint_set_display(t->parsed, t->name);
+		r = endpoint_set_name(t->parsed, t->name);
 	if (r)
 		return r;
-	t->names = (struct gate_endpoint){.spec = endpoint_text(t->parsed),
-					  .display = endpoint_display(t->parsed),
-					  .has_name = endpoint_has_name(t->parsed)};
+	t->names = target_names(t->parsed);
 	return 0;
 }
 

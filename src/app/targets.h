@@ -31,5 +31,7 @@ struct target_list {
 /* Of all services, presets expanded; the rules are borrowed. Nothing is left in *list on failure. */
 int targets_of_rules(const struct rules *rules, struct target_list *list, struct errmsg *e);
 void targets_free(struct target *at, size_t n);
+/* Texts of the endpoint. */
+struct gate_endpoint target_names(const struct endpoint *ep);
 
 #endif

@@ -534,15 +534,37 @@ const char *endpoint_display(const struct endpoint *ep)
 						       : ep->target.target.symbol;
 }
 
-int endpoint_set_display(struct endpoint *ep, const char *name)
+static int set_text(char **text, const char *value)
 {
-	char *copy = strdup(name);
+	char *copy = strdup(value);
 
 	if (!copy)
 		return -ENOMEM;
-	free(ep->display);
-	ep->display = copy;
+	free(*text);
+	*text = copy;
 	return 0;
+}
+
+int endpoint_set_display(struct endpoint *ep, const char *name)
+{
+	return set_text(&ep->display, name);
+}
+
+int endpoint_found(struct endpoint *ep, const char *function)
+{
+	return ep->display ? 0 : set_text(&ep->display, function);
+}
+
+int endpoint_set_name(struct endpoint *ep, const char *name)
+{
+	return set_text(&ep->as, name);
+}
+
+const char *endpoint_pattern(const struct endpoint *ep)
+{
+	return ep->as || ep->display || ep->target.target.kind != ENDPOINT_SYMBOL
+		       ? NULL
+		       : ep->target.target.symbol;
 }
 
 enum leave_method endpoint_leave(const struct endpoint *ep)

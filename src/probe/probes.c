@@ -345,7 +345,7 @@ static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_in
 	if (plan->warning[0])
 		add_warning(p, plan->warning);
 	if (endpoint_target(p->slots.at[ep_id].ep)->kind != ENDPOINT_USDT)
-		endpoint_set_display(p->slots.at[ep_id].ep, plan->entry.function.name);
+		endpoint_found(p->slots.at[ep_id].ep, plan->entry.function.name);
 	return 0;
 }
 

@@ -14,7 +14,8 @@ static bool name_matches(const char *want, bool local, const char *name)
 enum gate_match gate_match(const struct task *t, bool local, const struct gate_endpoint *ep)
 {
 	if (name_matches(t->endpoint, local, ep->display) || !strcmp(t->endpoint, ep->spec) ||
-	    (local && !strcmp(t->endpoint, "*")))
+	    (local && !strcmp(t->endpoint, "*")) ||
+	    (ep->pattern && glob_match(ep->pattern, t->endpoint)))
 		return GATE_WHOLE;
 	return ep->has_name ? GATE_BY_NAME : GATE_NO;
 }

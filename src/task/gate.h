@@ -25,6 +25,8 @@ enum gate_match {
 struct gate_endpoint {
 	const char *spec;
 	const char *display;
+	const char *
+		pattern; /* NULL: display is final; else of the function that it will be named after */
 	bool has_name; /* its spans are named by an expression */
 };
 

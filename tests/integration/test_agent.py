@@ -281,6 +281,54 @@ def reload_keeps_tasks_and_refuses_mistakes():
 
 
 @test
+def endpoint_has_one_name_whatever_runs():
+    """What tasks call an endpoint is what its spans say, before and after other tasks come and go."""
+    rules = RULES.replace("spec:", "name: order, spec:") + "tasks:\n- {name: always, service: svc, threshold: 50ms}\n"
+    with folder() as d, caller(1000, gap=5, ms=60) as target, Agent(d, rules) as agent:
+        agent.wait_attached(1)
+        target.go()
+        agent.wait_spans(2)
+        first = agent.create(endpoint="order", threshold="20ms")
+        agent.wait_spans(2, id=first)
+        agent.ask("task.cancel", id=first)
+        number = len(agent.spans())
+        agent.wait_spans(number + 2)
+        names = {s["endpoint"] for s in agent.spans()}
+        check(names == {"order"}, names)
+
+
+@test
+def endpoint_is_called_what_its_function_is_called():
+    """Without a name: a pattern's spans have the function's name, which a task can give, the first one, too."""
+    rules = RULES.replace("request(str(arg0))", "req?est")
+    with folder() as d, caller(1000, gap=5, ms=60) as target, Agent(d, rules) as agent:
+        agent.wait_instances(1)
+        task = agent.create(endpoint="request")
+        agent.wait_attached(1)
+        target.go()
+        agent.wait_spans(2, id=task)
+        agent.create(endpoint="*", threshold="20ms")
+        agent.wait_spans(8)
+        names = {(s["endpoint"], s["name"]) for s in agent.spans()}
+        check(names == {("request", "request")}, names)
+
+
+@test
+def instances_have_thresholds_of_their_own():
+    """A later task for another instance says nothing about this one's spans."""
+    with folder() as d, caller(1000, gap=5, ms=60) as low, caller(1000, gap=5, ms=60) as high, Agent(d) as agent:
+        agent.wait_instances(2)
+        first = agent.create(instance=f"i-{low.pid}", threshold="20ms")
+        agent.wait_attached(1)
+        second = agent.create(instance=f"i-{high.pid}", threshold="5s")
+        agent.wait_attached(2)
+        low.go()
+        high.go()
+        agent.wait_spans(3, id=first)
+        check(not agent.spans(id=second), "spans below the threshold")
+
+
+@test
 def tasks_in_the_rules_file():
     rules = RULES + "tasks:\n- {name: always, service: svc, threshold: 50ms}\n"
     with folder() as d, caller(200, gap=10) as target, Agent(d, rules) as agent:

@@ -280,18 +280,35 @@ static void alternatives(void **state)
 	assert_true(c.nameless);
 }
 
+/* A name that was given stays; else it is that of the first function that was found. */
+static void test_names(void **state)
+{
+	struct endpoint *ep = parse("*serve*");
+
+	assert_string_equal(endpoint_display(ep), "*serve*");
+	assert_string_equal(endpoint_pattern(ep), "*serve*");
+	assert_int_equal(endpoint_found(ep, "shop::serve"), 0);
+	assert_int_equal(endpoint_found(ep, "mall::serve"), 0);
+	assert_string_equal(endpoint_display(ep), "shop::serve");
+	assert_null(endpoint_pattern(ep));
+	endpoint_free(ep);
+
+	ep = parse("*serve*;as=x");
+	assert_int_equal(endpoint_set_name(ep, "order"), 0);
+	assert_null(endpoint_pattern(ep));
+	assert_int_equal(endpoint_found(ep, "shop::serve"), 0);
+	assert_string_equal(endpoint_display(ep), "order");
+	endpoint_free(ep);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(targets),
-		cmocka_unit_test(usdt_and_ends),
-		cmocka_unit_test(mistakes),
-		cmocka_unit_test(names),
-		cmocka_unit_test(names_that_cannot_be_read),
-		cmocka_unit_test(matching),
-		cmocka_unit_test(flags),
-		cmocka_unit_test(needs),
-		cmocka_unit_test(alternatives),
+		cmocka_unit_test(test_names),    cmocka_unit_test(targets),
+		cmocka_unit_test(usdt_and_ends), cmocka_unit_test(mistakes),
+		cmocka_unit_test(names),         cmocka_unit_test(names_that_cannot_be_read),
+		cmocka_unit_test(matching),      cmocka_unit_test(flags),
+		cmocka_unit_test(needs),         cmocka_unit_test(alternatives),
 	};
 
 	return cmocka_run_group_tests_name("endpoint", tests, NULL, NULL);

@@ -10,6 +10,10 @@ static const struct gate_endpoint plain = {.spec = "x:work", .display = "work"};
 static const struct gate_endpoint named = {
 	.spec = "handle(str(arg1))", .display = "handle", .has_name = true};
 
+static const struct gate_endpoint unknown = {
+	.spec = "x:*serve*", .display = "*serve*", .pattern = "*serve*"};
+static const struct gate_endpoint found = {.spec = "x:*serve*", .display = "shop::serve"};
+
 static struct task make(const char *endpoint)
 {
 	struct task t = {.threshold_ns = 100 * MS, .period_ns = 10 * MS, .max_spans = 3};
@@ -35,6 +39,16 @@ static void test_match(void **state)
 	assert_int_equal(match("other", true, &plain), GATE_NO);
 	assert_int_equal(match("GET /a", false, &named), GATE_BY_NAME);
 	assert_int_equal(match("handle", false, &named), GATE_WHOLE);
+}
+
+/* Before anything is attached, the function is not known that the spans will be named after. */
+static void test_function_that_is_not_known_yet(void **state)
+{
+	assert_int_equal(match("shop::serve", false, &unknown), GATE_WHOLE);
+	assert_int_equal(match("shop::other", false, &unknown), GATE_NO);
+	assert_int_equal(match("shop::serve", false, &found), GATE_WHOLE);
+	assert_int_equal(match("shop::serve_all", false, &found), GATE_NO);
+	assert_int_equal(match("x:*serve*", false, &found), GATE_WHOLE);
 }
 
 static void test_spans(void **state)
@@ -98,6 +112,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_match),
+		cmocka_unit_test(test_function_that_is_not_known_yet),
 		cmocka_unit_test(test_spans),
 		cmocka_unit_test(test_one_task),
 		cmocka_unit_test(test_two_tasks),

@@ -329,7 +329,7 @@ static __always_inline void promoted_fill(struct wire_promoted *p, struct thread
 	p->start_ns = s->start_ns;
 	p->entry_sp = s->entry_sp;
 	p->entry_ip = s->entry_ip;
-	p->ret_addr = s->ret_addr;
+	p->ret_addr = s->flags & SPAN_F_BY_END ? 0 : s->ret_addr;
 	p->ep_id = s->ep_id;
 	p->instance_id = t->instance_id;
 	p->as_id = t->as_id;

@@ -333,8 +333,9 @@ int span_enter_sleepable(struct pt_regs *ctx)
 	return enter(ctx, true);
 }
 
-/* Reads the name at leave, for spans that anybody will see. */
-static __always_inline void name_at_leave(struct pt_regs *ctx, struct thread *t, __u32 slot)
+/* Reads the name at leave, for spans that anybody will see. ip 0: globals are told by the entry's. */
+static __always_inline void name_at_leave(struct pt_regs *ctx, struct thread *t, __u32 slot,
+					  __u64 sp, __u64 ip)
 {
 	struct span *s = &t->spans[slot];
 	__u32 ep_id = s->ep_id;
@@ -348,7 +349,7 @@ static __always_inline void name_at_leave(struct pt_regs *ctx, struct thread *t,
 	ep = bpf_map_lookup_elem(&endpoints, &ep_id);
 	if (!ep)
 		return;
-	machine_load(t, ctx, ctx->sp, s->entry_ip);
+	machine_load(t, ctx, sp, ip ? ip : s->entry_ip);
 	ops_run_leave(t, ep, slot);
 }
 
@@ -378,7 +379,7 @@ static __always_inline int leave(struct pt_regs *ctx, bool is_uret)
 		if (!is_return && span_slot_intact(t, i))
 			continue;
 		if (is_return)
-			name_at_leave(ctx, t, i);
+			name_at_leave(ctx, t, i, ctx->sp, 0);
 		span_close(t, i, is_return ? WIRE_END_RETURN : WIRE_END_UNWOUND);
 	}
 	return 0;
@@ -414,7 +415,7 @@ int span_ret(struct pt_regs *ctx)
 
 		if (!span_open(s) || s->ep_id != ep_id || s->entry_sp != sp)
 			continue;
-		name_at_leave(ctx, t, i);
+		name_at_leave(ctx, t, i, ctx->sp, 0);
 		span_close(t, i, WIRE_END_RETURN);
 		break;
 	}
@@ -427,6 +428,7 @@ int span_end(struct pt_regs *ctx)
 {
 	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u64 sp = ctx->sp + WIRE_COOKIE_SP(cookie), ip = ctx->ip - WIRE_COOKIE_OFF(cookie);
 	__u32 ep_id = WIRE_COOKIE_EP(cookie), slot = WIRE_SPANS_MAX;
 	struct wire_endpoint *ep;
 	int what;
@@ -451,13 +453,11 @@ int span_end(struct pt_regs *ctx)
 	if (what == VERDICT_DROP)
 		return 0;
 	if (what == VERDICT_RUN && (ep->flags & WIRE_EP_F_END_OPS)) {
-		machine_load(t, ctx, ctx->sp + WIRE_COOKIE_SP(cookie),
-			     ctx->ip - WIRE_COOKIE_OFF(cookie));
+		machine_load(t, ctx, sp, ip);
 		if (!ops_run_leave(t, ep, WIRE_NAMED_MAX))
 			return 0;
-	} else {
-		name_at_leave(ctx, t, slot);
 	}
+	name_at_leave(ctx, t, slot, sp, ip);
 	span_close(t, slot, WIRE_END_END_PROBE);
 	return 0;
 }

@@ -101,7 +101,7 @@ struct wire_promoted {
 	__u64 promoted_ns;
 	__u64 entry_sp; /* SP at the function's first instruction: *(entry_sp) is the return address */
 	__u64 entry_ip; /* run-time address of the endpoint function's first byte */
-	__u64 ret_addr;
+	__u64 ret_addr; /* 0: an end function ends the call, whose frame may be gone */
 	__u32 ep_id;
 	__u32 instance_id;
 	__u32 as_id; /* address space: see wire_member */

@@ -122,10 +122,11 @@ uint64_t assemble_superseded(const struct assemble *a, const struct wire_promote
 			return b->span_id;
 		/*
 		 * The same place on the stack can only be used again when the call there is over;
-		 * functions that call each other in tail position share it.
+		 * functions that call each other in tail position share it, and a call that an end
+		 * function ends goes on without its frame.
 		 */
 		if (b->start_ns < begin->start_ns && b->entry_sp == begin->entry_sp &&
-		    (b->ep_id == begin->ep_id || b->ret_addr != begin->ret_addr))
+		    (b->ep_id == begin->ep_id || (b->ret_addr && b->ret_addr != begin->ret_addr)))
 			return b->span_id;
 	}
 	return 0;

@@ -26,7 +26,16 @@ struct lookup {
 	const char *usdt_arguments; /* NULL: a function */
 	int64_t sp_shift;           /* bytes by which RSP is taken to be above what it is */
 	bool sp_unknown;            /* that is not the same at each place */
+	bool several;               /* places: what is known of one is not known of all */
 };
+
+static int no_globals(const char *name, struct errmsg *why)
+{
+	return errmsg_set(
+		why, -ENOTSUP,
+		"'%.60s' cannot be read here: it is told by the address of the probe, of which there are several",
+		name);
+}
 
 static int lookup_global(void *ctx, const char *name, struct place *ret, struct errmsg *why)
 {
@@ -51,7 +60,7 @@ static int lookup_global(void *ctx, const char *name, struct place *ret, struct 
 		*ret = (struct place){.kind = PLACE_GLOBAL,
 				      .size = 8,
 				      .offset = (int64_t)(vaddr - l->function->vaddr)};
-	return r;
+	return r == 0 && l->several ? no_globals(name, why) : r;
 }
 
 static int lookup_getter(void *ctx, const char *function, struct place *ret, struct errmsg *why)
@@ -109,7 +118,7 @@ static int lookup_variable(void *ctx, const char *name, struct place *ret, struc
 	ret->kind = kinds[var.kind];
 	if (var.kind == VARIABLE_GLOBAL)
 		ret->offset = (int64_t)(var.vaddr - l->function->vaddr);
-	return 0;
+	return var.kind == VARIABLE_GLOBAL && l->several ? no_globals(name, why) : 0;
 }
 
 static int lookup_member(void *ctx, struct value_type type, const char *name, int64_t *ret_offset,
@@ -540,9 +549,14 @@ static int compile(const struct endpoint *ep, struct plan *p, const char *entry_
 		   const char *end_arguments, uint32_t *ret_keep, struct errmsg *e)
 {
 	const struct site *first = &p->entry.places[0].site;
-	struct lookup at_entry = {&p->entry.function, entry_arguments, first->sp_slots * 8LL,
-				  first->by_rbp};
-	struct lookup at_end = {&p->end.function, end_arguments, 0, false};
+	struct lookup at_entry = {.function = &p->entry.function,
+				  .usdt_arguments = entry_arguments,
+				  .sp_shift = first->sp_slots * 8LL,
+				  .sp_unknown = first->by_rbp,
+				  .several = p->entry.n > 1};
+	struct lookup at_end = {.function = &p->end.function,
+				.usdt_arguments = end_arguments,
+				.several = p->end.n > 1 || endpoint_other_end(ep)};
 	AUTO_FREE struct endpoint_code *code = malloc(sizeof(*code));
 	struct expression_resolver entry, end;
 	struct endpoint_build build;

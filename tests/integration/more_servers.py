@@ -44,11 +44,11 @@ class PhpFpm(Server):
         except OSError:
             return False
 
-    def request(self, query):
+    def request(self, query, script="index.php"):
         """One FastCGI request; what the script has written."""
-        params = {"SCRIPT_FILENAME": f"{self.dir}/index.php", "REQUEST_METHOD": "GET",
+        params = {"SCRIPT_FILENAME": f"{self.dir}/{script}", "REQUEST_METHOD": "GET",
                   "REQUEST_URI": f"/shop/4711?{query}", "QUERY_STRING": query, "SERVER_PROTOCOL": "HTTP/1.1",
-                  "SCRIPT_NAME": "/index.php", "CONTENT_LENGTH": "0"}
+                  "SCRIPT_NAME": f"/{script}", "CONTENT_LENGTH": "0"}
         body = b"".join(bytes([len(k), len(v)]) + k.encode() + v.encode() for k, v in params.items())
 
         def record(kind, data):

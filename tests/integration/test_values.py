@@ -144,6 +144,23 @@ def saved_at_entry(build):
                       "fill;leave-name=str(entry(arg0), ret)": {"filled by GET", "filled by POST"}})
 
 
+@cases(BUILDS)
+def read_at_the_end_function(build):
+    """Its arguments, and globals, which are told by the address of this function, not of the one that begins."""
+    all_named(build, {
+        "serve;end=fill;leave-name=str(*(*global(current_request) + 32)) \" \" str(*global(site_name))":
+            {"GET shop", "POST shop"},
+        "serve;end=fill;leave-name=current_request->method \" \" uint(size)": {"GET 64", "POST 64"},
+        "serve;end=hidden|fill;end-if=arg1==64;leave-name=uint(arg1)": {"64"},
+        "serve(str(arg1));end=fill;end-if=str(*(*global(current_request) + 32))^=\"P\"": {"First Text", "second text"},
+        "wild;end=serve;leave-name=str(arg6)": {"seventh", "wild"},
+    })
+    with Target(build, 1) as target:
+        status, _, err = spanprof("run", "-p", target.pid, "--for", "1s", "--endpoint",
+                                  "serve;end=fill|wild;leave-name=str(*global(site_name))")
+        check(status == 1 and "cannot be read here" in err, err)
+
+
 CONDITIONS = {
     "serve(str(arg1));if=arg3&0xff==3": COUNT,
     "serve(str(arg1));if=arg3==3": COUNT // 2,

@@ -103,6 +103,26 @@ static void test_what_does_not_supersede(void **state)
 	assemble_free(a);
 }
 
+/* php_request_startup ... php_request_shutdown, and between them php_execute_script, all called by main. */
+static void test_a_call_without_a_frame_goes_on(void **state)
+{
+	struct wire_promoted pair = span(1, 11, 100, 0x7000), inner = span(2, 11, 200, 0x7000);
+	struct wire_promoted next = span(3, 11, 300, 0x7000), again = span(4, 11, 400, 0x7000);
+	struct assemble *a = NULL;
+
+	inner.ep_id = next.ep_id = 1;
+	inner.ret_addr = 0x401000;
+	next.ret_addr = 0x402000;
+	assert_int_equal(assemble_new(&a, 10), 0);
+	begin(a, pair);
+	assert_int_equal(assemble_superseded(a, &inner), 0);
+	begin(a, inner);
+	assert_int_equal(assemble_superseded(a, &next), 2);
+	open_span_free(assemble_take(a, 2));
+	assert_int_equal(assemble_superseded(a, &again), 1);
+	assemble_free(a);
+}
+
 static void test_reused_thread_id_supersedes(void **state)
 {
 	struct wire_promoted p = span(2, 11, 300, 0x1000);
@@ -123,6 +143,7 @@ int main(void)
 		cmocka_unit_test(test_full_table_and_double_id_are_refused),
 		cmocka_unit_test(test_later_call_at_the_same_place_supersedes),
 		cmocka_unit_test(test_what_does_not_supersede),
+		cmocka_unit_test(test_a_call_without_a_frame_goes_on),
 		cmocka_unit_test(test_reused_thread_id_supersedes),
 	};
 

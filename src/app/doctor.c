@@ -5,6 +5,7 @@
 #include <stdarg.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "base/vec.h"
 
 void doctor_deinit(struct doctor *d)
@@ -29,7 +30,9 @@ void doctor_add(struct doctor *d, enum finding_level level, const char *group, c
 	va_start(args, format);
 	vsnprintf(f.text, sizeof(f.text), format, args);
 	va_end(args);
+	text_printable(f.text); /* names of files and programs are in here */
 	snprintf(f.what, sizeof(f.what), "%s", what);
+	text_printable(f.what);
 	snprintf(f.fix, sizeof(f.fix), "%s", fix ? fix : "");
 	if (vec_push(d, f) < 0)
 		fprintf(stderr, "spanprof: error: no memory for a finding\n");

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "pipe/kern.h"
 #include "probe/attach.h"
 #include "probe/rules.h"
+#include "proc/process.h"
 
 #define GROUP "system"
 
@@ -100,7 +100,7 @@ static void check_capabilities(struct doctor *d)
 
 static void check_limits(struct doctor *d)
 {
-	struct rlimit files;
+	struct rlimit files, locked;
 	char text[256];
 
 	if (read_small("/proc/sys/kernel/perf_event_paranoid", text, sizeof(text)))
@@ -110,6 +110,10 @@ static void check_limits(struct doctor *d)
 		doctor_add(d, FINDING_FAIL, GROUP, "perf_event_paranoid",
 			   "use a kernel that is built with CONFIG_PERF_EVENTS",
 			   "there are no perf events");
+	if (getrlimit(RLIMIT_MEMLOCK, &locked) == 0)
+		doctor_add(d, FINDING_OK, GROUP, "memlock", NULL,
+			   "%s (does not matter: BPF memory is counted by the control group)",
+			   locked.rlim_cur == RLIM_INFINITY ? "unlimited" : "limited");
 	if (read_small("/sys/kernel/security/lockdown", text, sizeof(text)) &&
 	    strstr(text, "[confidentiality]"))
 		doctor_add(d, FINDING_FAIL, GROUP, "lockdown",
@@ -126,16 +130,13 @@ static void check_limits(struct doctor *d)
 			   (uint64_t)files.rlim_max);
 }
 
-/* The inode of the initial PID namespace is fixed: PROC_PID_INIT_INO in the kernel. */
 static void check_namespace(struct doctor *d)
 {
-	struct stat st;
-
-	if (stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == 0xeffffffcU)
+	if (process_numbers_are_initial())
 		doctor_add(d, FINDING_OK, GROUP, "PID namespace", NULL, "the initial one");
 	else
 		doctor_add(
-			d, FINDING_WARN, GROUP, "PID namespace",
+			d, FINDING_FAIL, GROUP, "PID namespace",
 			"run with the host's PID namespace (docker run --pid=host)",
 			"not the initial one: processes are followed by numbers of the initial one");
 }
@@ -174,6 +175,20 @@ static void check_cost(struct doctor *d, const struct attach_source *source)
 		   cost.push_ns, cost.stepped_ns, cost.long_nop_ns);
 }
 
+enum { CLOCK_PERIOD_NS = 10000000 };
+
+static void check_clock(struct doctor *d, struct kern *k)
+{
+	struct errmsg e = {""};
+
+	if (kern_sampling(k, CLOCK_PERIOD_NS, &e) < 0)
+		doctor_add(d, FINDING_FAIL, GROUP, "CPU clock",
+			   "see perf_event_paranoid, CAP_PERFMON and seccomp above", "%s", e.text);
+	else
+		doctor_add(d, FINDING_OK, GROUP, "CPU clock", NULL, "ticks");
+	kern_sampling(k, 0, NULL);
+}
+
 /* Loads the programs and probes a function of our own. */
 static void check_programs(struct doctor *d)
 {
@@ -209,6 +224,7 @@ static void check_programs(struct doctor *d)
 			   ? "; names are read from pages not mapped yet"
 			   : "; names in pages not mapped yet are not read (needs Linux 6.0)");
 	check_cost(d, &source);
+	check_clock(d, k);
 	kern_free(k);
 }
 

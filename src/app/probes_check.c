@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "pipe/engine.h"
 #include "probe/insn.h"
@@ -32,11 +33,12 @@ static void print_place(const struct plan_target *t, const char *title)
 		const struct plan_place *p = &t->places[i];
 		struct module *m = binary_module(t->function.binary);
 		uint8_t code[16];
-		char text[128];
+		char text[128], name[SHOWN_MAX], path[SHOWN_MAX];
 		size_t n = module_read_code(m, p->site.vaddr, code, sizeof(code));
 
 		format_insn(code, n, p->site.vaddr, text, sizeof(text));
-		printf("%-10s %s in %s\n", title, t->function.name, module_path(m));
+		printf("%-10s %s in %s\n", title, shown(name, t->function.name),
+		       shown(path, module_path(m)));
 		printf("%-10s 0x%" PRIx64 " (+0x%x): %s: %s\n", "site", p->site.vaddr, p->site.off,
 		       text, p->site.cheap ? "cheap" : "DEAR, single-stepped");
 		if (p->semaphore_off)
@@ -74,7 +76,7 @@ static int print_plan(struct inspect *i, const struct endpoint *ep)
 	       danger ? ")" : "");
 	print_registers(&plan->wire);
 	if (plan->warning[0])
-		printf("%-10s %s\n", "warning", plan->warning);
+		printf("%-10s %s\n", "warning", text_printable(plan->warning));
 	fflush(stdout);
 	return 0;
 }

@@ -21,6 +21,11 @@ struct probes_command {
 	bool all;          /* no limit on what is listed */
 };
 
+enum { SHOWN_MAX = 1024 };
+
+/* A name or a path of the process, harmless for a terminal, in buf, which is returned. */
+const char *shown(char buf[static SHOWN_MAX], const char *text);
+
 /* A function that could be an endpoint. */
 struct candidate {
 	struct resolved function;

@@ -183,14 +183,14 @@ static int by_load(const void *a, const void *b)
 
 static void print_counted(const struct counted *k)
 {
-	char p50[32], max[32];
+	char p50[32], max[32], name[SHOWN_MAX];
 
 	format_duration(p50, sizeof(p50), latency_quantile(&k->l, 0.5));
 	format_duration(max, sizeof(max), k->l.max_ns);
 	printf("%9.1f  %8" PRIu64 "  %8" PRIu64 "  %10s  %10s  %6.1f %%  %-5s  %s%s\n",
 	       k->ns ? (double)k->l.n_enter * 1e9 / (double)k->ns : 0, k->l.n_enter, k->l.n_leave,
 	       k->l.n_leave ? p50 : "-", k->l.n_leave ? max : "-", 100 * load_of(k),
-	       k->f->site.cheap ? "cheap" : "DEAR", k->f->function.name,
+	       k->f->site.cheap ? "cheap" : "DEAR", shown(name, k->f->function.name),
 	       k->too_busy ? "  (too busy to watch longer)" : "");
 }
 

@@ -13,6 +13,7 @@
 #include "base/glob.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "bpf/wire.h"
 #include "code/section.h"
@@ -176,6 +177,11 @@ int candidates_find(struct candidates *ret, struct inspect *i, const struct prob
 	return r;
 }
 
+const char *shown(char buf[static SHOWN_MAX], const char *text)
+{
+	return text_copy_printable(buf, SHOWN_MAX, text, strlen(text));
+}
+
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -190,15 +196,17 @@ static void print_heading(void)
 
 static void print_candidate(const struct candidate *f)
 {
-	const char *module = base_name(module_path(binary_module(f->function.binary)));
+	char name[SHOWN_MAX], module[SHOWN_MAX];
 
+	shown(name, f->function.name);
+	shown(module, base_name(module_path(binary_module(f->function.binary))));
 	if (f->why_not) {
-		printf("%-6s  %-10s  %10s  %s (%s): %s\n", "no", "-", "-", f->function.name, module,
+		printf("%-6s  %-10s  %10s  %s (%s): %s\n", "no", "-", "-", name, module,
 		       f->why_not);
 		return;
 	}
 	printf("%-6s  %-10s  0x%08" PRIx64 "  %s (%s)", f->site.cheap ? "cheap" : "DEAR", "retsite",
-	       f->function.vaddr, f->function.name, module);
+	       f->function.vaddr, name, module);
 	if (f->site.off)
 		printf(" at +0x%x", f->site.off);
 	putchar('\n');

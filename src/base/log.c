@@ -3,6 +3,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
 
 static enum log_level current_level = LOG_LEVEL_INFO;
 
@@ -20,9 +23,10 @@ void log_set_level(enum log_level level)
 
 void log_line(enum log_level level, const char *format, ...)
 {
-	char line[2048];
+	char line[2048], shown[sizeof(line)];
+	char *part = line, *end;
+	int n, used = 0;
 	va_list ap;
-	int n;
 
 	if (level > current_level)
 		return;
@@ -38,7 +42,14 @@ void log_line(enum log_level level, const char *format, ...)
 	for (char *p = line; *p; p++)
 		if (*p == '\n' && p[1] == ' ' && p[2] == ' ')
 			continue;
-		else if ((unsigned char)*p < 0x20 || *p == 0x7f)
+		else if ((unsigned char)*p < 0x20)
 			*p = ' ';
-	fprintf(stderr, "%s%s\n", prefixes[level], line);
+	/* In one piece, so that the lines of several programs do not mix. */
+	while ((end = strchr(part, '\n'))) {
+		*end = '\0';
+		used += snprintf(shown + used, sizeof(shown) - (size_t)used, "%s\n",
+				 text_printable(part));
+		part = end + 1;
+	}
+	fprintf(stderr, "%s%.*s%s\n", prefixes[level], used, shown, text_printable(part));
 }

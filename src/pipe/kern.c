@@ -29,6 +29,7 @@
 #include "bpf/kernskel.h"
 #include "probe/multi.h"
 #include "proc/maps.h"
+#include "proc/process.h"
 
 /* As in bpf/maps.bpf.h: the sizes for which there is a map. */
 #define WINDOW_SMALL       (4096U - 256)
@@ -227,6 +228,10 @@ static int kern_setup(struct kern *k, const struct kern_options *o, struct errms
 {
 	int n_cpus = libbpf_num_possible_cpus(), r;
 
+	if (!process_numbers_are_initial())
+		return errmsg_set(
+			e, -EOPNOTSUPP,
+			"this is a PID namespace of its own: processes cannot be told by their numbers here; run with the host's (docker run --pid=host)");
 	if (n_cpus < 0)
 		return errmsg_set(e, n_cpus, "cannot read the number of CPUs: %s",
 				  strerror(-n_cpus));

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -23,6 +24,14 @@ struct presets {
 	VEC(struct preset *) all; /* owned; ordered by name */
 };
 
+enum { PARTS_MAX = 64 };
+
+/* Where the bytes of a value from an offset on stand in the file. */
+struct part {
+	size_t at;
+	unsigned int number, column;
+};
+
 /* One value under construction, and where it is. */
 struct line {
 	const char *file;
@@ -31,6 +40,8 @@ struct line {
 	unsigned int value_column;
 	char *key;   /* owned */
 	char *value; /* owned */
+	size_t n_parts;
+	struct part parts[PARTS_MAX]; /* a line each */
 };
 
 struct reader {
@@ -158,17 +169,42 @@ static int add_words(const struct reader *r, struct preset_values *v, char *text
 	return 0;
 }
 
+/* The line and column of an offset in the value. */
+static void find_place(const struct line *l, size_t at, unsigned int *ret_number,
+		       unsigned int *ret_column)
+{
+	const struct part *p = &l->parts[0];
+
+	for (size_t i = 1; i < l->n_parts && l->parts[i].at <= at; i++)
+		p = &l->parts[i];
+	*ret_number = p->number;
+	*ret_column = p->column + (unsigned int)(at - p->at);
+}
+
+/* The offset that a message about an endpoint names: its first line ends in "at column N". */
+static size_t offset_of(const char *message)
+{
+	size_t n = strcspn(message, "\n");
+
+	while (n && isdigit((unsigned char)message[n - 1]))
+		n--;
+	if (n < 10 || strncmp(message + n - 10, "at column ", 10) != 0)
+		return 0;
+	return strtoul(message + n, NULL, 10) - 1;
+}
+
 static int check_endpoint(const struct reader *r, const char *text)
 {
 	struct endpoint *ep = NULL;
 	struct errmsg why = {""};
 	int error = parse_endpoint(text, &ep, &why);
+	unsigned int number, column;
 
 	endpoint_free(ep);
-	if (error < 0)
-		return errmsg_set(r->e, error, "%s:%u:%u: %s", r->line.file, r->line.number,
-				  r->line.value_column, why.text);
-	return 0;
+	if (error == 0)
+		return 0;
+	find_place(&r->line, offset_of(why.text), &number, &column);
+	return errmsg_set(r->e, error, "%s:%u:%u: %s", r->line.file, number, column, why.text);
 }
 
 static int end_line(struct reader *r)
@@ -241,23 +277,33 @@ static int begin_value(struct reader *r, const char *s, size_t n)
 	while (value < n && isspace((unsigned char)s[value]))
 		value++;
 	r->line.value_column = (unsigned int)value + 1;
+	r->line.n_parts = 1;
+	r->line.parts[0] =
+		(struct part){.number = r->line.number, .column = (unsigned int)value + 1};
 	r->line.key = strndup(s, key);
 	r->line.value = strndup(s + value, n - value);
 	return r->line.key && r->line.value ? 0 : -ENOMEM;
 }
 
-static int continue_value(struct reader *r, const char *s, size_t n)
+static int continue_value(struct reader *r, const char *s, size_t n, unsigned int number)
 {
+	unsigned int column = 1;
 	char *longer;
 	size_t have;
 
-	while (n && isspace((unsigned char)*s)) {
+	for (; n && isspace((unsigned char)*s); column++) {
 		s++;
 		n--;
 	}
-	if (!r->line.key)
-		return fail(r, 1, "there is no value to continue here");
+	if (!r->line.key || r->line.n_parts == PARTS_MAX) {
+		r->line.number = number;
+		return fail(r, column,
+			    r->line.key ? "a value has too many lines"
+					: "there is no value to continue here");
+	}
 	have = strlen(r->line.value);
+	r->line.parts[r->line.n_parts++] =
+		(struct part){.at = have + 1, .number = number, .column = column};
 	longer = realloc(r->line.value, have + n + 2);
 	if (!longer)
 		return -ENOMEM;
@@ -276,7 +322,7 @@ static int read_line(struct reader *r, const char *s, size_t n, unsigned int num
 	if (n == 0 || s[0] == '#')
 		return 0;
 	if (continues)
-		return continue_value(r, s, n);
+		return continue_value(r, s, n, number);
 	error = end_line(r);
 	r->line.number = number;
 	if (error < 0)
@@ -288,6 +334,19 @@ static int read_line(struct reader *r, const char *s, size_t n, unsigned int num
 	return begin_value(r, s, n);
 }
 
+static int not_a_text(const char *text, const char *file, struct errmsg *e)
+{
+	unsigned int number = 1, column = 1;
+
+	for (; *text; text++, column++) {
+		if (*text != '\n')
+			continue;
+		number++;
+		column = 0;
+	}
+	return errmsg_set(e, -EINVAL, "%s:%u:%u: not a text file", file, number, column);
+}
+
 int parse_presets(struct presets *p, const char *text, size_t bytes, const char *file,
 		  struct errmsg *e)
 {
@@ -297,7 +356,7 @@ int parse_presets(struct presets *p, const char *text, size_t bytes, const char 
 	int error = 0;
 
 	if (memchr(text, '\0', bytes))
-		return errmsg_set(e, -EINVAL, "%s: not a text file", file);
+		return not_a_text(text, file, e);
 	while (at < bytes && error == 0) {
 		const char *end = memchr(text + at, '\n', bytes - at);
 		size_t n = end ? (size_t)(end - (text + at)) : bytes - at;

@@ -278,3 +278,11 @@ bool process_is_alive(const struct process *p)
 	read_basics(p->pid, &now);
 	return now.start_ticks && now.start_ticks == p->start_ticks;
 }
+
+bool process_numbers_are_initial(void)
+{
+	struct stat st;
+
+	/* Its inode is fixed: PROC_PID_INIT_INO in the kernel. */
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == 0xeffffffcU;
+}

@@ -68,6 +68,12 @@ bool process_forks(const struct process *p);
 /* The process that traces it (a debugger, strace); 0: none, or it cannot be told. */
 pid_t process_tracer(pid_t pid);
 
+/*
+ * True when processes have the same numbers here as in the initial PID namespace, whose numbers the
+ * kernel's tracing uses.
+ */
+bool process_numbers_are_initial(void);
+
 /* True while the process is there and is the same one. */
 bool process_is_alive(const struct process *p);
 

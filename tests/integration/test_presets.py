@@ -407,7 +407,7 @@ def mistakes():
     with folder() as path:
         (path / "bad").write_text("[mine]\nsummary = x\nexe = x\nendpoint = f(\n")
         status, _, err = spanprof("presets", "--preset-file", path / "bad")
-        check(status == 1 and "bad:4:12" in err, err)
+        check(status == 1 and "bad:4:14" in err, err)
         status, _, err = spanprof("run", "--preset", "nosuch", "--for", "1s")
         check(status == 1 and "postgres" in err, err)
 

@@ -255,13 +255,4 @@ def go_is_refused():
                 stop(process)
 
 
-@test
-def json_of_doctor():
-    status, out, _ = spanprof("doctor", "--json")
-    check(status == 0 and '"usable": true' in out, out)
-    status, _, _ = spanprof("doctor", "-p", os.getpid())
-    check(status == 0, f"exit status {status}")
-
-
-
 main(needs=[need_bpf])

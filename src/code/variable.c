@@ -90,6 +90,22 @@ static bool holds_functions(int tag)
 	       tag == DW_TAG_structure_type || tag == DW_TAG_module;
 }
 
+/* One of several parts, as of a function with a .cold part, begins here; libdw names no entry then. */
+static bool begins_at(Dwarf_Die *function, uint64_t vaddr)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t off = 0;
+
+	if (dwarf_entrypc(function, &start) == 0)
+		return start == vaddr;
+	if (!dwarf_hasattr(function, DW_AT_ranges))
+		return false;
+	while ((off = dwarf_ranges(function, off, &base, &start, &end)) > 0)
+		if (start == vaddr)
+			return true;
+	return false;
+}
+
 /* The function whose first byte is at vaddr. Depth is bounded. */
 static bool find_function(struct variables *v, Dwarf_Die *parent, uint64_t vaddr,
 			  unsigned int depth, Dwarf_Die *ret)
@@ -99,10 +115,9 @@ static bool find_function(struct variables *v, Dwarf_Die *parent, uint64_t vaddr
 
 	for (; r == 0 && variables_spend(v); r = dwarf_siblingof(&die, &die)) {
 		int tag = dwarf_tag(&die);
-		Dwarf_Addr at;
 
 		if (tag == DW_TAG_subprogram) {
-			if (dwarf_entrypc(&die, &at) == 0 && at == vaddr) {
+			if (begins_at(&die, vaddr)) {
 				*ret = die;
 				return true;
 			}

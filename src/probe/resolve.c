@@ -229,9 +229,21 @@ static int too_many(const char *name, const struct binary *b, const struct symta
 		list->n > MATCHES_SHOWN ? ", ..." : "");
 }
 
+/* "shop::serve.isra.0": the name as people write it, and what the compiler appended. */
+static void name_copy(const char *symbol, char *buf, size_t n)
+{
+	size_t used;
+
+	demangle_name(symbol, false, buf, n);
+	used = strlen(buf);
+	snprintf(buf + used, n - used, "%s", symbol + demangle_base_length(symbol));
+}
+
 static int check_symbol(const char *wanted, const struct symtab_symbol *sym, struct resolved *ret,
 			struct errmsg *e)
 {
+	char shown[DEMANGLE_TEXT_MAX];
+
 	if (sym->type == STT_GNU_IFUNC)
 		return errmsg_set(
 			e, -EINVAL,
@@ -242,16 +254,17 @@ static int check_symbol(const char *wanted, const struct symtab_symbol *sym, str
 			e, -EINVAL,
 			"endpoint '%s': a .cold part is not a function: it is jumped to, not called, so calls cannot be timed there; probe the function itself",
 			wanted);
+	name_copy(sym->name, shown, sizeof(shown));
 	if (strstr(sym->name, ".part."))
 		snprintf(
 			ret->note, sizeof(ret->note),
-			"%.80s is a part that the compiler split off: calls that do not reach it are not seen",
-			sym->name);
+			"%.120s is a part that the compiler split off: calls that do not reach it are not seen",
+			shown);
 	else if (strstr(sym->name, ".isra.") || strstr(sym->name, ".constprop."))
 		snprintf(
 			ret->note, sizeof(ret->note),
-			"%.80s is a copy that the compiler made: its arguments may differ from the source, and other copies are not probed",
-			sym->name);
+			"%.120s is a copy that the compiler made: arg0, arg1 and so on may differ from the source, and other copies are not probed",
+			shown);
 	return 0;
 }
 

@@ -286,6 +286,27 @@ static void split_up(void **state)
 	remove_program(&p);
 }
 
+/* A function whose unlikely part is elsewhere has several ranges, and for libdw no entry. */
+static void with_a_cold_part(void **state)
+{
+	static const char text[] =
+		"__attribute__((noinline, cold)) void fail(const char *why) { __asm__ volatile(\"\"); }\n"
+		"__attribute__((noinline)) int serve(int n, const char *what)\n"
+		"{ if (n < 0) { fail(what); fail(\"no\"); return 1; }\n"
+		"  __asm__ volatile(\"\" ::\"r\"(n), \"r\"(what)); return what[0]; }\n"
+		"int main(int argc, char **argv) { return serve(argc, argv[0]); }\n";
+	struct program p = {.m = NULL};
+	struct symtab_list list = {0};
+
+	if (compile_file(&p, "gcc -w -g -O2", "c", text) < 0)
+		skip();
+	assert_int_equal(symtab_find_name(p.st, "serve.cold", &list), 0);
+	assert_int_equal(list.n, 1);
+	vec_free(&list);
+	assert_int_equal(find(&p, "serve", "what").reg, RSI);
+	remove_program(&p);
+}
+
 static void check_cxx(const char *compiler)
 {
 	struct program p = {.m = NULL};
@@ -380,7 +401,7 @@ int main(void)
 		cmocka_unit_test(dwarf_4),         cmocka_unit_test(in_memory),
 		cmocka_unit_test(no_dwarf),        cmocka_unit_test(strings_of_cxx),
 		cmocka_unit_test(strings_of_rust), cmocka_unit_test(in_memory_of_clang),
-		cmocka_unit_test(split_up),
+		cmocka_unit_test(split_up),        cmocka_unit_test(with_a_cold_part),
 	};
 
 	return cmocka_run_group_tests_name("variable", tests, NULL, NULL);

@@ -65,6 +65,12 @@ struct xol_area {
 		vaddr; /* of the page for stepped instructions and the uretprobes' trampoline */
 };
 
+/* Of a thread that has met a probe: the place of the last one, and of the copy that it steps in. */
+struct uprobe_task {
+	unsigned long vaddr;
+	unsigned long xol_vaddr;
+};
+
 struct uprobes_state {
 	struct xol_area *xol_area;
 };
@@ -92,6 +98,7 @@ struct task_struct {
 	struct mm_struct *mm;
 	struct signal_struct *signal;
 	struct bpf_local_storage *bpf_storage;
+	struct uprobe_task *utask;
 };
 
 struct bpf_iter__task {

@@ -13,6 +13,7 @@
 
 #include "common.bpf.h"
 #include "maps.bpf.h"
+#include "unstep.bpf.h"
 #include "window.bpf.h"
 #include "wire.h"
 
@@ -150,6 +151,7 @@ static __always_inline bool shot_finish(struct thread *t, struct shot *shot,
 	}
 	regs = task_regs(from->task);
 	regs_copy(rec->regs.r, regs);
+	regs_unstep(from->task, rec->regs.r);
 	shot->kernel_frames = frames;
 	shot_seal(t, shot, rec);
 	ring_submit(rec, false);

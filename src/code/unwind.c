@@ -218,8 +218,8 @@ static uint32_t find_left(const struct unwind_input *in)
 	return left;
 }
 
-void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
-		   struct unwind_stack *ret)
+static void walk_from(const struct unwind_input *in, uint64_t pc, unwind_find_rule find, void *ctx,
+		      struct unwind_stack *ret)
 {
 	struct walk w = {
 		.in = in,
@@ -235,16 +235,31 @@ void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *c
 	enum stack_stop stop;
 
 	memcpy(w.frame.r, in->regs->r, sizeof(w.frame.r));
+	w.frame.r[WIRE_REG_RIP] = pc;
 	w.frame.known = (1U << WIRE_REG_MAX) - 1;
 	w.frame.outside = 0;
 	ret->n = 0;
 	memset(ret->span_depth, 0, sizeof(ret->span_depth));
-	ret->returned = find_returned(in);
-	ret->left = find_left(in);
 	do
 		stop = step(&w, find, ctx);
 	while (stop == GO_ON);
 	ret->stop = stop;
+}
+
+void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
+		   struct unwind_stack *ret)
+{
+	const uint64_t pc = in->regs->r[WIRE_REG_RIP];
+
+	ret->returned = find_returned(in);
+	ret->left = find_left(in);
+	walk_from(in, pc, find, ctx, ret);
+	if (!in->may_trap || !in->n_spans || ret->stop == STACK_STOP_ENDPOINT ||
+	    ret->stop == STACK_STOP_FOREIGN)
+		return;
+	walk_from(in, pc - 1, find, ctx, ret);
+	if (ret->stop != STACK_STOP_ENDPOINT)
+		walk_from(in, pc, find, ctx, ret);
 }
 
 size_t unwind_span_frames(const struct unwind_stack *stack, const struct wire_snap_span *span,

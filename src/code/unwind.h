@@ -40,6 +40,11 @@ struct unwind_input {
 	const struct wire_snap_span *spans; /* outermost first */
 	size_t n_spans;
 	uint16_t snap_flags; /* enum wire_snapshot_flag */
+	/*
+	 * The kernel has the thread, and not for a system call: perhaps for the breakpoint of a probe,
+	 * behind which the PC then is by one. When the walk fails it is tried from there.
+	 */
+	bool may_trap;
 };
 
 struct unwind_stack {

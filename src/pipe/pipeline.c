@@ -307,6 +307,8 @@ static void walk_window(struct pipeline *p, const struct event *ev)
 		.spans = w->spans,
 		.n_spans = w->n_spans,
 		.snap_flags = w->flags,
+		.may_trap = w->syscall_nr < 0 &&
+			    (w->flags & (WIRE_SNAP_F_KERNEL | WIRE_SNAP_F_PREEMPTED)),
 	};
 
 	if (!space) {

@@ -89,6 +89,7 @@ static void walk(struct input *in, struct unwind_stack *stack)
 		.spans = spans,
 		.n_spans = in->head.n_spans % (SPANS + 1),
 		.snap_flags = in->head.snap_flags,
+		.may_trap = in->head.snap_flags & WIRE_SNAP_F_KERNEL,
 	};
 
 	memcpy(regs.r, in->head.r, sizeof(regs.r));

@@ -97,6 +97,22 @@ def half_of_them_end(program, endpoint):
     check(unknown >= calls // 2, f"{unknown} ends are unknown")
 
 
+@test
+def stepped_instructions_are_where_they_belong():
+    """A thread that is met in the kernel's copy of a probed instruction is at the original."""
+    with folder() as path:
+        with Target("dangers", "dear", 60000) as target:
+            with profiling(path / "out.json", "-p", target.pid, "--endpoint", "play_dear", "--endpoint", "request",
+                           "--min-duration", "20ms", "--period", "1ms"):
+                target.play(60)
+        profile = load(path / "out.json")
+        (span,) = [s for s in profile.spans if s.name == "play_dear"]
+        stops = [s.stop for s in span.samples]
+        check(stops.count("complete") > 20, f"{len(stops)} samples, {set(stops)}")
+        check(profile.losses.get("unwind_no_module", 0) <= len(stops) // 100, f"{profile.losses}, {set(stops)}")
+        check(span.time_in("dear_caller") > 0.3 * span.duration, f"{span.time_in('dear_caller')} of {span.duration}")
+
+
 @cases(["throws", "throws-cf", "throws-libcxx"])
 def exceptions_cross_the_endpoint(program):
     read = "libcxxstring" if program == "throws-libcxx" else "stdstring"

@@ -21,6 +21,7 @@ struct walk {
 	struct wire_snap_span spans[WIRE_NAMED_MAX];
 	size_t n_spans;
 	uint16_t snap_flags;
+	bool may_trap;
 	uint32_t holes;
 	size_t n_words;
 	const struct known *known;
@@ -134,6 +135,7 @@ static void run(struct walk *w)
 		.spans = w->spans,
 		.n_spans = w->n_spans,
 		.snap_flags = w->snap_flags,
+		.may_trap = w->may_trap,
 		.holes = w->holes,
 	};
 
@@ -190,6 +192,25 @@ static void test_return_address_in_a_register(void **state)
 	add_span(&w, 5, 0);
 	run(&w);
 	CHECK(&w, STACK_STOP_BAD_CFI, 0x100, 0x1000);
+}
+
+/* The kernel has not put the PC back yet: it is behind a breakpoint in place of a push. */
+static void test_behind_a_breakpoint(void **state)
+{
+	struct walk w;
+
+	walk_init(&w, 0x201); /* 0x201 is in no module */
+	w.words[1] = 0x300;
+	add_span(&w, 2, 0);
+	run(&w);
+	CHECK(&w, STACK_STOP_NO_MODULE, 0x201);
+	w.may_trap = true;
+	run(&w);
+	CHECK(&w, STACK_STOP_ENDPOINT, 0x200, 0x300);
+	/* It does not help: the stack is what the PC says. */
+	w.words[1] = 0xe00;
+	run(&w);
+	CHECK(&w, STACK_STOP_NO_MODULE, 0x201);
 }
 
 static void test_nested_spans(void **state)
@@ -588,6 +609,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_to_endpoint),
 		cmocka_unit_test(test_return_address_in_a_register),
+		cmocka_unit_test(test_behind_a_breakpoint),
 		cmocka_unit_test(test_nested_spans),
 		cmocka_unit_test(test_returned),
 		cmocka_unit_test(test_coroutine),

@@ -39,8 +39,11 @@ static void print_place(const struct plan_target *t, const char *title)
 		format_insn(code, n, p->site.vaddr, text, sizeof(text));
 		printf("%-10s %s in %s\n", title, shown(name, t->function.name),
 		       shown(path, module_path(m)));
-		printf("%-10s 0x%" PRIx64 " (+0x%x): %s: %s\n", "site", p->site.vaddr, p->site.off,
+		printf("%-10s 0x%" PRIx64 " (+0x%x): %s: %s", "site", p->site.vaddr, p->site.off,
 		       text, p->site.cheap ? "cheap" : "DEAR, single-stepped");
+		if (!p->site.cheap && p->site.stop)
+			printf(" (%s)", site_stop_text((enum site_stop)p->site.stop));
+		putchar('\n');
 		if (p->semaphore_off)
 			printf("%-10s at file offset 0x%" PRIx64 "\n", "semaphore",
 			       p->semaphore_off);

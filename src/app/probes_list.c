@@ -25,7 +25,7 @@
 enum { MODULES_MAX = 512, CODE_BYTES = 4096, NOTES_BYTES_MAX = 4 << 20, LIST_MAX = 200 };
 
 /* What a name usually reads: the first two arguments, if there are any. */
-#define NAME_REGISTERS ((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI))
+#define NAME_REGISTERS (SITE_KEEP_MEMORY | (1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI))
 
 struct collect {
 	struct candidates *list;
@@ -209,6 +209,8 @@ static void print_candidate(const struct candidate *f)
 	       f->function.vaddr, name, module);
 	if (f->site.off)
 		printf(" at +0x%x", f->site.off);
+	if (!f->site.cheap && f->site.stop)
+		printf(": %s", site_stop_text((enum site_stop)f->site.stop));
 	putchar('\n');
 }
 

@@ -97,6 +97,23 @@ static int compile_leave_program(const struct endpoint *ep, const struct express
 	return compile_choice(&ci, &ep->leave_name, out, ret_named, e);
 }
 
+static bool reads_memory(const struct program *program)
+{
+	for (uint32_t i = 0; i < program->n; i++) {
+		switch ((enum wire_op_code)program->ops[i].code) {
+		case WIRE_OP_DEREF:
+		case WIRE_OP_DEREF_S:
+		case WIRE_OP_STR:
+		case WIRE_OP_STRN:
+		case WIRE_OP_IF_PREFIX:
+			return true;
+		default:
+			break;
+		}
+	}
+	return false;
+}
+
 int endpoint_compile(const struct endpoint *ep, const struct expression_resolver *entry,
 		     const struct expression_resolver *end, const struct endpoint_build *build,
 		     struct endpoint_code *ret, struct errmsg *e)
@@ -112,6 +129,7 @@ int endpoint_compile(const struct endpoint *ep, const struct expression_resolver
 	memcpy(wire->entry_ops, program.ops, program.n * sizeof(program.ops[0]));
 	wire->n_entry_ops = program.n;
 	ret->registers = program.registers;
+	ret->reads_memory = reads_memory(&program);
 	r = compile_leave_program(ep, end, build, &program, &leave_named, e);
 	if (r < 0)
 		return r;

@@ -74,6 +74,7 @@ struct endpoint_build {
 struct endpoint_code {
 	struct wire_endpoint wire; /* everything but site_off */
 	uint32_t registers;        /* bit i: the entry program reads enum wire_reg i */
+	bool reads_memory;         /* the entry program does, too */
 	bool nameless;             /* a name was asked for, but no alternative fits this build */
 };
 

@@ -129,6 +129,7 @@ static void judge_cost(const ZydisDecodedInstruction *i, const uint8_t *code, st
 	}
 	if (i->mnemonic == ZYDIS_MNEMONIC_NOP) {
 		/* Linux 6.18 turns it into a call once it is hit, which overwrites the red zone. */
+		ret->nop5 = i->length == 5 && !ret->refused;
 		ret->refused |= i->length == 5;
 		ret->long_nop = !(i->length == 1 && code[0] == 0x90);
 		ret->cheap = !ret->long_nop;
@@ -189,7 +190,10 @@ static void judge_writes(const struct decoded *d, struct insn *ret)
 				ret->writes |= 1U << reg;
 		} else if (op->type == ZYDIS_OPERAND_TYPE_MEMORY) {
 			reg = wire_register(op->mem.base);
-			ret->stores |= reg != WIRE_REG_RSP && reg != WIRE_REG_RBP;
+			if (reg == WIRE_REG_RSP || reg == WIRE_REG_RBP)
+				ret->stores_frame |= !ret->push;
+			else
+				ret->stores = true;
 		}
 	}
 }

@@ -32,11 +32,13 @@ struct insn {
 	bool cheap;
 	bool long_nop; /* a nop of more than one byte: cheap on newer kernels only */
 	bool refused;  /* the kernel does not accept a probe here, or it would harm the program */
-	bool push;     /* pushes: SP goes down, but only after a probe has run */
+	bool nop5; /* refused for this only: Linux 6.18 makes a call of it, which writes below SP */
+	bool push; /* pushes: SP goes down, but only after a probe has run */
 	bool endbr;
-	bool stores;   /* writes memory that is not addressed through RSP or RBP */
-	bool sp_known; /* sp_delta is what the instruction does to RSP */
-	bool sp_rises; /* RSP changes by an unknown amount, upwards (leave) */
+	bool stores;       /* writes memory that is not addressed through RSP or RBP */
+	bool stores_frame; /* writes memory that is */
+	bool sp_known;     /* sp_delta is what the instruction does to RSP */
+	bool sp_rises;     /* RSP changes by an unknown amount, upwards (leave) */
 	int32_t sp_delta;
 	uint32_t writes; /* bit i: enum wire_reg i, RSP and RIP left out */
 	uint32_t reads;  /* the same; a register that is set to zero by xor or sub is not read */

@@ -15,9 +15,9 @@
 
 enum { MODULES_MAX = 512, NOTES_BYTES_MAX = 4 << 20, CODE_MAX = 64 << 10 };
 
-/* Registers that arguments are passed in, and RSP for those in memory. */
-#define ARGUMENTS                                                             \
-	((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI) | (1U << WIRE_REG_RDX) | \
+/* Registers that arguments are passed in, RSP for those in memory, and what they lead to. */
+#define ARGUMENTS                                                                                \
+	(SITE_KEEP_MEMORY | (1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI) | (1U << WIRE_REG_RDX) | \
 	 (1U << WIRE_REG_RCX) | (1U << WIRE_REG_R8) | (1U << WIRE_REG_R9) | (1U << WIRE_REG_RSP))
 
 /* What the resolver's callbacks work on. */
@@ -507,6 +507,18 @@ static void warn(struct plan *p, const char *a, const char *b)
 	snprintf(p->warning + n, sizeof(p->warning) - n, "%s%s%s", n ? "; " : "", a, b);
 }
 
+static void warn_dear(struct plan *p)
+{
+	enum site_stop stop = (enum site_stop)p->entry.places[0].site.stop;
+	char text[256];
+
+	snprintf(
+		text, sizeof(text),
+		" has no cheap place for a probe%s%s%s: each call pays for single-stepping (about 1 us, on virtual machines up to 12 us)",
+		stop ? " (" : "", site_stop_text(stop), stop ? ")" : "");
+	warn(p, p->entry.function.name, text);
+}
+
 static void note_warnings(struct plan *p, const struct plan_options *o)
 {
 	const char *danger = plan_uretprobe_danger(o->runtimes);
@@ -514,8 +526,7 @@ static void note_warnings(struct plan *p, const struct plan_options *o)
 	if (p->entry.function.note[0])
 		warn(p, p->entry.function.note, "");
 	if (!p->entry.places[0].site.cheap)
-		warn(p, p->entry.function.name,
-		     " has no cheap place for a probe: each call pays for single-stepping (about 1 us, on virtual machines up to 12 us)");
+		warn_dear(p);
 	if (p->leave == LEAVE_RET)
 		warn(p, p->entry.function.name,
 		     ": each return pays for single-stepping (about 1 us, on virtual machines up to 12 us)");
@@ -576,7 +587,7 @@ static int compile(const struct endpoint *ep, struct plan *p, const char *entry_
 		return r;
 	p->wire = code->wire;
 	p->nameless = code->nameless;
-	*ret_keep = code->registers;
+	*ret_keep = code->registers | (code->reads_memory ? SITE_KEEP_MEMORY : 0);
 	for (uint32_t i = 0; i < p->wire.n_leave_ops; i++)
 		p->wants_return_value |= p->wire.leave_ops[i].code == WIRE_OP_REG &&
 					 p->wire.leave_ops[i].arg == WIRE_REG_RAX;

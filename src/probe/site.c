@@ -76,33 +76,86 @@ static bool values_kept(const struct values *v, uint32_t keep)
 	return true;
 }
 
-/* What the instruction does forbids a site behind it, whatever is in the registers. */
-static bool ends_entry(const struct insn *i, uint32_t keep)
+static enum site_stop flow_stop(enum insn_flow flow)
 {
-	if (i->sp_delta && (keep & (1U << WIRE_REG_RSP)))
-		return true;
-	return i->flow != INSN_PLAIN || !i->sp_known || (keep && i->stores);
+	switch (flow) {
+	case INSN_RET:
+		return SITE_STOP_RETURN;
+	case INSN_JMP_INDIRECT:
+	case INSN_CALL_INDIRECT:
+		return SITE_STOP_INDIRECT;
+	case INSN_SYSCALL:
+		return SITE_STOP_SYSCALL;
+	default:
+		return SITE_STOP_OTHER;
+	}
+}
+
+/* What the instruction does forbids a site behind it, whatever is in the registers. */
+static enum site_stop insn_stop(const struct insn *i, uint32_t keep)
+{
+	bool keeps_sp = keep & (1U << WIRE_REG_RSP);
+
+	if (i->flow != INSN_PLAIN)
+		return flow_stop((enum insn_flow)i->flow);
+	if (!i->sp_known || (keeps_sp && i->sp_delta))
+		return SITE_STOP_STACK;
+	if ((keep & SITE_KEEP_MEMORY) && (i->stores || (keeps_sp && i->stores_frame)))
+		return SITE_STOP_STORE;
+	return SITE_STOP_NONE;
+}
+
+/* The search so far. */
+struct search {
+	struct values values;
+	int64_t sp;  /* below its value at the first byte, so never positive */
+	bool stored; /* anything: perhaps below SP */
+};
+
+static enum site_stop search_step(struct search *s, const struct insn *i, uint32_t keep)
+{
+	enum site_stop stop = insn_stop(i, keep);
+
+	s->sp += i->sp_delta;
+	s->stored |= i->stores || i->stores_frame;
+	values_step(&s->values, i);
+	if (stop != SITE_STOP_NONE)
+		return stop;
+	if (s->sp > 0 || s->sp % 8 || s->sp < -8 * 0xffff)
+		return SITE_STOP_STACK;
+	return values_kept(&s->values, keep) ? SITE_STOP_NONE : SITE_STOP_ARGUMENT;
+}
+
+/* A call in place of a nop harms only what lies below SP: nothing, when nothing was stored yet. */
+static bool is_refused(const struct search *s, const struct insn *i)
+{
+	return i->refused && !(i->nop5 && !s->stored);
 }
 
 enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 				   const struct site_rules *rules, struct site *ret)
 {
 	uint64_t block_end = first_target(f);
+	struct search search = {0};
 	struct site dear = {0};
-	struct values values;
+	enum site_stop stop = SITE_STOP_NONE;
 	bool have_dear = false;
-	int64_t sp = 0;
 	size_t off = 0;
 	struct insn i;
 
-	values_init(&values);
-	for (unsigned int n = 0; n < ENTRY_INSNS_MAX && f->vaddr + off < block_end; n++) {
+	values_init(&search.values);
+	for (unsigned int n = 0; n < ENTRY_INSNS_MAX && stop == SITE_STOP_NONE; n++) {
 		struct site here = {.vaddr = f->vaddr + off, .off = (uint32_t)off};
 
+		if (here.vaddr >= block_end) {
+			stop = SITE_STOP_LOOP;
+			break;
+		}
 		if (decode_insn(f->code + off, f->code_bytes - off, here.vaddr, &i) < 0)
 			break;
-		here.sp_slots = (uint32_t)(-sp / 8);
-		values_find(&values, here.moved);
+		here.sp_slots = (uint32_t)(-search.sp / 8);
+		values_find(&search.values, here.moved);
+		i.refused = is_refused(&search, &i);
 		if (is_cheap(&i, rules)) {
 			here.cheap = true;
 			*ret = here;
@@ -112,16 +165,31 @@ enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 			dear = here;
 			have_dear = true;
 		}
-		sp += i.sp_delta;
-		values_step(&values, &i);
-		if (ends_entry(&i, keep) || !values_kept(&values, keep) || sp > 0 || sp % 8 ||
-		    sp < -8 * 0xffff)
-			break;
+		stop = search_step(&search, &i, keep);
 		off += i.bytes;
 	}
+	dear.stop = (uint8_t)(stop != SITE_STOP_NONE ? stop : SITE_STOP_OTHER);
 	if (have_dear)
 		*ret = dear;
 	return have_dear ? SITE_OK : off ? SITE_E_REFUSED : SITE_E_DECODE;
+}
+
+static const char *const stop_texts[] = {
+	[SITE_STOP_NONE] = "",
+	[SITE_STOP_RETURN] = "it returns before one",
+	[SITE_STOP_INDIRECT] = "it jumps or calls through a pointer before one",
+	[SITE_STOP_SYSCALL] = "it makes a system call before one",
+	[SITE_STOP_LOOP] = "it loops before one",
+	[SITE_STOP_ARGUMENT] = "the arguments that are read are gone before one",
+	[SITE_STOP_STORE] = "it writes memory before one, perhaps what is read",
+	[SITE_STOP_STACK] = "its stack pointer is not known before one",
+	[SITE_STOP_OTHER] = "there is none among its first instructions",
+};
+_Static_assert(sizeof(stop_texts) / sizeof(stop_texts[0]) == SITE_STOP_MAX, "a text for each");
+
+const char *site_stop_text(enum site_stop stop)
+{
+	return stop < SITE_STOP_MAX ? stop_texts[stop] : "";
 }
 
 #define ARGUMENTS                                                             \

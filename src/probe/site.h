@@ -19,6 +19,22 @@ struct site_rules {
 	bool long_nops;
 };
 
+/* What ended the search for a cheap instruction. */
+enum site_stop {
+	SITE_STOP_NONE,     /* one was found */
+	SITE_STOP_RETURN,   /* the function returns */
+	SITE_STOP_INDIRECT, /* a jump or a call through a pointer */
+	SITE_STOP_SYSCALL,
+	SITE_STOP_LOOP,     /* from here on the code runs more than once a call */
+	SITE_STOP_ARGUMENT, /* a value in `keep` is gone */
+	SITE_STOP_STORE,    /* memory is written that a name might read */
+	SITE_STOP_STACK,    /* where SP was at the first byte is not known any more */
+	SITE_STOP_OTHER,
+	SITE_STOP_MAX
+};
+/* "its arguments are gone before one": goes on from "has no cheap place for a probe". */
+const char *site_stop_text(enum site_stop stop);
+
 struct site {
 	uint64_t vaddr; /* of the instruction to probe */
 	uint32_t off;   /* bytes from the function's first byte, or from the return address */
@@ -26,6 +42,7 @@ struct site {
 		sp_slots; /* entry: SP is this many 8-byte slots below its value at the first byte */
 	bool by_rbp; /* the slots are counted from RBP instead: RBP is below SP's value there */
 	bool cheap;
+	uint8_t stop; /* enum site_stop */
 	/*
 	 * Entry: where the values that the registers had at the first byte are at the site, by enum
 	 * wire_reg; SITE_LOST for those that are nowhere any more.
@@ -48,10 +65,14 @@ struct site_function {
 	size_t function_bytes; /* 0: unknown */
 };
 
+/* In `keep`: memory is read, which must be as it was at the function's first byte. */
+#define SITE_KEEP_MEMORY (1U << 31)
+
 /*
  * Entry site: inside the first basic block, as long as the values of the registers in `keep` (bits of
- * enum wire_reg) are still in some register and, when keep is not 0, before memory is written that a
- * name might read.
+ * enum wire_reg) are still in some register and, with SITE_KEEP_MEMORY, before memory is written that a
+ * name might read. The function's own frame is not such memory, but with WIRE_REG_RSP in `keep` SP must
+ * not have moved, and nothing on the stack been written.
  */
 enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 				   const struct site_rules *rules, struct site *ret);

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	char text[96];
 
 	site_unused_arguments(&f);
-	if (site_choose_entry(&f, n & 2 ? 0 : 0x30, &rules, &s) == SITE_OK)
+	if (site_choose_entry(&f, n & 2 ? 0 : 0x30 | (n & 4 ? SITE_KEEP_MEMORY : 0), &rules, &s) ==
+	    SITE_OK)
 		assert(s.vaddr == f.vaddr + s.off && s.off < n);
 	if (site_choose_return(&at, 0, &rules, &s) == SITE_OK)
 		assert(s.vaddr == at.vaddr + s.off && s.off < n);

@@ -15,11 +15,12 @@ SECONDS = 60 + COUNT / 2000
 # danger: rounds, in parts of COUNT
 DANGERS = {
     "returns": 1, "longjmp": 1, "siglongjmp": 0.5, "pthread_exit": 0.1, "pthread_cancel": 0.05,
-    "swapcontext": 1, "fork": 0.02, "first_fork": 0.1, "recursion": 0.02, "dear": 0.3, "red_zone": 1, "dlopen": 1,
+    "swapcontext": 1, "fork": 0.02, "first_fork": 0.1, "recursion": 0.02, "dear": 0.3, "red_zone": 1, "nop_first": 1,
+    "store_first": 1, "dlopen": 1,
     "tail_calls": 1,
 }
 ENDPOINTS = {"tail_calls": ["first_of_chain", "second_of_chain", "request"], "recursion": ["recurse"],
-             "red_zone": ["red_zone"]}
+             "red_zone": ["red_zone"], "nop_first": ["nop_first"], "store_first": ["store_first;if=arg1==0"]}
 # The share of the calls that end by returning; the ends of the others are counted as unknown. Of a
 # recursion the outermost calls are told apart (WIRE_SPANS_MAX). What comes from a library that is loaded
 # while the program runs may all be unknown on a busy machine.
@@ -73,6 +74,19 @@ def danger(case):
     profile, calls = play(build, "-p", TARGETS / "danger_plugin.so", name, count, endpoints=endpoints)
     for index in range(len(endpoints)):
         right_ends(name, *all_counted(profile, index, calls // len(endpoints)))
+
+
+@test
+def stores_matter_only_to_who_reads_memory():
+    """Where the probe goes, and why not to the cheap place."""
+    with Target("dangers", "store_first", 4) as target:
+        want = {"store_first(uint(arg1))": "jz .*: cheap", "store_first(str(arg1))": "DEAR, single-stepped .it writes memory"}
+        for spec, site in want.items():
+            _, out, _ = spanprof("probes", "-p", target.pid, "--check", spec, "--for", "100ms")
+            line = re.search("(?m)^site .*$", out)
+            check(line and re.search(site, line[0]), f"{spec}: {out}")
+        target.play()
+        check(target.end() == 0, "the target's own checks")
 
 
 @cases(["returns", "longjmp", "siglongjmp", "pthread_exit", "swapcontext", "fork", "recursion"])

@@ -10,7 +10,9 @@
 static const struct site_rules plain = {.long_nops = false};
 static const struct site_rules with_nops = {.long_nops = true};
 
-#define ARGS ((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI))
+#define ARGS     ((1U << WIRE_REG_RDI) | (1U << WIRE_REG_RSI))
+#define TEXTS    (ARGS | SITE_KEEP_MEMORY)
+#define ON_STACK ((1U << WIRE_REG_RSP) | SITE_KEEP_MEMORY)
 
 struct entry_case {
 	const char *what;
@@ -44,9 +46,45 @@ static const struct entry_case entries[] = {
 	{"a store through %rdi could change what the name reads",
 	 {0xc7, 0x07, 1, 0, 0, 0, 0xeb, 0x00, 0xc3},
 	 9,
-	 ARGS,
+	 TEXTS,
 	 false,
 	 0,
+	 0},
+	{"the same when the name is the arguments themselves",
+	 {0xc7, 0x07, 1, 0, 0, 0, 0xeb, 0x00, 0xc3},
+	 9,
+	 ARGS,
+	 true,
+	 6,
+	 0},
+	{"the stack protector's: sub $24,%rsp; mov %fs:40,%rax; mov %rax,8(%rsp); xor %eax,%eax; call",
+	 {0x48, 0x83, 0xec, 0x18, 0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0,
+	  0x48, 0x89, 0x44, 0x24, 0x08, 0x31, 0xc0, 0xe8, 0,    0,    0, 0, 0xc3},
+	 26,
+	 TEXTS,
+	 true,
+	 20,
+	 3},
+	{"mov %eax,16(%rsp); call: perhaps an argument on the stack, which the name reads",
+	 {0x89, 0x44, 0x24, 0x10, 0xe8, 0, 0, 0, 0, 0xc3},
+	 10,
+	 ON_STACK,
+	 false,
+	 0,
+	 0},
+	{"the same, where nothing on the stack is read",
+	 {0x89, 0x44, 0x24, 0x10, 0xe8, 0, 0, 0, 0, 0xc3},
+	 10,
+	 TEXTS,
+	 true,
+	 4,
+	 0},
+	{"endbr64; call with an argument on the stack that is read: SP has not moved",
+	 {0xf3, 0x0f, 0x1e, 0xfa, 0xe8, 0, 0, 0, 0, 0xc3},
+	 10,
+	 ON_STACK,
+	 true,
+	 4,
 	 0},
 	{"mov; ret has no cheap instruction", {0x48, 0x89, 0xf8, 0xc3, 0x55}, 5, 0, false, 0, 0},
 	{"a loop jumps to the second instruction: the block ends there",
@@ -64,12 +102,12 @@ static const struct entry_case entries[] = {
 	 0,
 	 0},
 	{"4-byte nop without the kernel's help", {0x0f, 0x1f, 0x40, 0, 0xc3}, 5, 0, false, 0, 0},
-	{"5-byte nop: some kernels make a call of it",
+	{"5-byte nop without the kernel's help: nothing lies below SP that a call in its place would harm",
 	 {0x0f, 0x1f, 0x44, 0, 0, 0xc3},
 	 6,
 	 0,
 	 false,
-	 5,
+	 0,
 	 0},
 };
 
@@ -179,6 +217,91 @@ static void nops_of_five_bytes_are_left_alone(void **state)
 	assert_false(s.cheap);
 	assert_int_equal(site_choose_return(&at, 0, &with_nops, &s), SITE_OK);
 	assert_int_equal(s.vaddr, 0x100a);
+}
+
+static void nops_of_five_bytes_are_sites_while_nothing_is_stored(void **state)
+{
+	static const struct {
+		const char *what;
+		uint8_t code[24];
+		size_t n;
+		bool cheap;
+		uint32_t off;
+	} cases[] = {
+		{"nop at the first byte", {0x0f, 0x1f, 0x44, 0, 0, 0xc3}, 6, true, 0},
+		{"endbr64; nop",
+		 {0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x1f, 0x44, 0, 0, 0xc3},
+		 10,
+		 true,
+		 4},
+		{"sub $24,%rsp; nop",
+		 {0x48, 0x83, 0xec, 0x18, 0x0f, 0x1f, 0x44, 0, 0, 0xc3},
+		 10,
+		 true,
+		 4},
+		{"lea -8(%rsp),%rax; mov %rdi,(%rax); nop: stored below SP by another register",
+		 {0x48, 0x8d, 0x44, 0x24, 0xf8, 0x48, 0x89, 0x38, 0x0f, 0x1f, 0x44, 0, 0, 0xc3},
+		 14,
+		 false,
+		 0},
+		{"data16 nop of 5 bytes with a segment prefix: the kernel refuses it",
+		 {0x2e, 0x0f, 0x1f, 0x40, 0, 0xc3},
+		 6,
+		 false,
+		 5},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct site_function f = {
+			.code = cases[i].code, .code_bytes = cases[i].n, .vaddr = 0x1000};
+		struct site s;
+
+		assert_int_equal(site_choose_entry(&f, 0, &with_nops, &s), SITE_OK);
+		if (s.cheap != cases[i].cheap || s.off != cases[i].off)
+			fail_msg("%s: cheap %d off %u", cases[i].what, s.cheap, s.off);
+	}
+}
+
+static void reasons_for_dear_sites(void **state)
+{
+	static const struct {
+		uint8_t code[24];
+		size_t n;
+		uint32_t keep;
+		enum site_stop stop;
+	} cases[] = {
+		{{0x55, 0xc3}, 2, TEXTS, SITE_STOP_NONE},
+		/* mov 8(%rdi),%rax; ret */
+		{{0x48, 0x8b, 0x47, 0x08, 0xc3}, 5, 0, SITE_STOP_RETURN},
+		/* mov (%rdi),%rax; jmp *24(%rax) */
+		{{0x48, 0x8b, 0x07, 0xff, 0x60, 0x18}, 6, 0, SITE_STOP_INDIRECT},
+		/* mov $39,%eax; syscall; cmp $-4095,%rax; jae */
+		{{0xb8, 0x27, 0, 0, 0, 0x0f, 0x05, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0x73, 0x01,
+		  0xc3},
+		 16,
+		 0,
+		 SITE_STOP_SYSCALL},
+		/* xor %rax,%rax; 1: inc %rax; jne 1b */
+		{{0x48, 0x31, 0xc0, 0x48, 0xff, 0xc0, 0x75, 0xfb, 0xc3}, 9, 0, SITE_STOP_LOOP},
+		/* mov 8(%rdi),%rdi; jmp */
+		{{0x48, 0x8b, 0x7f, 0x08, 0xe9, 0, 0, 0, 0x10}, 9, TEXTS, SITE_STOP_ARGUMENT},
+		/* movl $1,(%rdi); jmp */
+		{{0xc7, 0x07, 1, 0, 0, 0, 0xeb, 0x00, 0xc3}, 9, TEXTS, SITE_STOP_STORE},
+		/* and $-64,%rsp; push %rbp */
+		{{0x48, 0x83, 0xe4, 0xc0, 0x55, 0xc3}, 6, 0, SITE_STOP_STACK},
+		/* mov %eax,%eax; no instruction */
+		{{0x89, 0xc0, 0x06}, 3, 0, SITE_STOP_OTHER},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct site_function f = {
+			.code = cases[i].code, .code_bytes = cases[i].n, .vaddr = 0x1000};
+		struct site s;
+
+		assert_int_equal(site_choose_entry(&f, cases[i].keep, &plain, &s), SITE_OK);
+		assert_int_equal(s.stop, cases[i].stop);
+		assert_int_equal(site_stop_text(cases[i].stop)[0] != 0, !s.cheap);
+	}
 }
 
 static void no_instruction_no_site(void **state)
@@ -331,6 +454,8 @@ int main(void)
 		cmocka_unit_test(copies_are_followed),
 		cmocka_unit_test(unused_arguments),
 		cmocka_unit_test(long_nops_are_cheap_where_emulated),
+		cmocka_unit_test(nops_of_five_bytes_are_sites_while_nothing_is_stored),
+		cmocka_unit_test(reasons_for_dear_sites),
 		cmocka_unit_test(nops_of_five_bytes_are_left_alone),
 		cmocka_unit_test(no_instruction_no_site),
 		cmocka_unit_test(return_sites),

@@ -34,6 +34,8 @@ FRAME long called_back(long n, int how);
 long dear_caller(long n, int how);
 long red_zone(long n);
 long red_zone_caller(long n);
+long nop_first(long n);
+long store_first(long *to, long n);
 
 enum { HOW_RETURN, HOW_JUMP, HOW_EXIT, HOW_WAIT, HOW_SWITCH, HOW_FORK, HOW_SIGNAL };
 
@@ -171,6 +173,70 @@ static void play_red_zone(long count)
 	for (long i = 0; i < count; i++) {
 		count_call();
 		expect(red_zone_caller(i) == i + 1);
+	}
+}
+
+/*
+ * A nop of five bytes before anything lies below SP: there a kernel may make a call of it, and the values
+ * that are put there afterwards must live.
+ */
+#ifdef __CET__
+#define ENDBR "endbr64\n"
+#else
+#define ENDBR ""
+#endif
+__asm__(".text\n"
+	".globl nop_first\n"
+	".type nop_first, @function\n"
+	"nop_first:\n"
+	"	.cfi_startproc\n"
+	"	" ENDBR "	" NOP5 "	movq %rdi, -8(%rsp)\n"
+	"	movq -8(%rsp), %rax\n"
+	"	addq $1, %rax\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size nop_first, .-nop_first\n");
+
+static void play_nop_first(long count)
+{
+	for (long i = 0; i < count; i++) {
+		count_call();
+		expect(nop_first(i) == i + 1);
+	}
+}
+
+/*
+ * The cheap place comes behind a store to memory and to the red zone: fine for who reads just the second
+ * argument. Every fourth call is let through by the condition.
+ */
+__asm__(".text\n"
+	".globl store_first\n"
+	".type store_first, @function\n"
+	"store_first:\n"
+	"	.cfi_startproc\n"
+	"	" ENDBR "	movq %rsi, (%rdi)\n"
+	"	movq %rsi, %rax\n"
+	"	movq %rsi, -16(%rsp)\n"
+	"	leaq 1(%rsi), %rsi\n"
+	"	cmpq $3, %rsi\n"
+	"	je 1f\n"
+	"	addq $1, %rax\n"
+	"	ret\n"
+	"1:	movq -16(%rsp), %rax\n"
+	"	addq $1, %rax\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size store_first, .-store_first\n");
+
+static void play_store_first(long count)
+{
+	long stored = -1;
+
+	for (long i = 0; i < count; i++) {
+		if (i % 4 == 0)
+			count_call();
+		expect(store_first(&stored, i % 4) == i % 4 + 1);
+		expect(stored == i % 4);
 	}
 }
 
@@ -371,6 +437,8 @@ static const struct danger {
 	{"recursion", play_recursion},
 	{"dear", play_dear},
 	{"red_zone", play_red_zone},
+	{"nop_first", play_nop_first},
+	{"store_first", play_store_first},
 	{"dlopen", play_dlopen},
 };
 

@@ -83,23 +83,52 @@ static void set_latencies(struct profile *p)
 	}
 }
 
+/* A call that several tasks have taken is in the store once for each: here it counts once. */
+static bool is_here(const struct profile *p, uint32_t span)
+{
+	const struct profile_span *s = &p->spans.at[span];
+
+	for (uint32_t i = span; --i > 0;) {
+		const struct profile_span *other = &p->spans.at[i];
+
+		if (other->tid == s->tid && other->tgid == s->tgid &&
+		    other->start_ns == s->start_ns && other->end_ns == s->end_ns &&
+		    other->endpoint == s->endpoint)
+			return true;
+	}
+	return false;
+}
+
+static int add_span(struct store *store, uint64_t serial, struct profile *p, struct errmsg *e)
+{
+	uint32_t span;
+	int r = store_read_span(store, serial, p, &span, e);
+
+	if (r)
+		return r;
+	if (is_here(p, span)) {
+		p->samples.n = p->spans.at[span].first_sample;
+		p->spans.n--;
+	} else {
+		/* the number that `spanprof spans` shows, not the one of the agent's run */
+		p->spans.at[span].span_id = serial;
+	}
+	return 0;
+}
+
 int store_report_load(const struct store_report *o, struct profile **ret, struct errmsg *e)
 {
 	CLEANUP(store_closep) struct store *store = NULL;
 	CLEANUP(profile_freep) struct profile *p = NULL;
 	struct serials serials = {};
-	uint32_t span;
 	int r = store_open_read(&store, o->store, e);
 
 	if (!r)
 		r = profile_new(&p) ? errmsg_set(e, -ENOMEM, "out of memory") : 0;
 	if (!r)
 		r = list_serials(store, o, &serials, e);
-	for (size_t i = serials.list.n; !r && i-- > 0;) {
-		r = store_read_span(store, serials.list.at[i], p, &span, e);
-		if (!r) /* the number that `spanprof spans` shows, not the one of the agent's run */
-			p->spans.at[span].span_id = serials.list.at[i];
-	}
+	for (size_t i = serials.list.n; !r && i-- > 0;)
+		r = add_span(store, serials.list.at[i], p, e);
 	vec_free(&serials.list);
 	if (r)
 		return r;

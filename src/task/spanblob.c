@@ -188,13 +188,13 @@ static void put_stacks(struct writer *w)
 	}
 }
 
-static void put_span(struct writer *w, const struct profile_span *s)
+static void put_span(struct writer *w, const struct profile_span *s, const struct task *t)
 {
 	const struct profile_endpoint *ep = &w->p->endpoints.at[s->endpoint];
 	const uint64_t numbers[] = {use_string(w, ep->spec),
 				    use_string(w, ep->name),
-				    ep->threshold_ns,
-				    ep->period_ns,
+				    t->threshold_ns,
+				    t->period_ns,
 				    s->span_id,
 				    use_string(w, s->name),
 				    s->tgid,
@@ -280,7 +280,8 @@ static void used_deinit(struct used *u)
 	vec_free(&u->order);
 }
 
-int encode_spanblob(const struct profile *p, uint32_t span, uint8_t **ret, size_t *ret_bytes)
+int encode_spanblob(const struct profile *p, uint32_t span, const struct task *t, uint8_t **ret,
+		    size_t *ret_bytes)
 {
 	const struct profile_span *s = &p->spans.at[span];
 	struct writer w = {.p = p};
@@ -299,7 +300,7 @@ int encode_spanblob(const struct profile *p, uint32_t span, uint8_t **ret, size_
 	put_frames(&w);
 	put_locations(&w);
 	put_stacks(&w);
-	put_span(&w, s);
+	put_span(&w, s, t);
 	put_samples(&w, s);
 	r = w.error ? w.error : pack(&w, ret, ret_bytes);
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
@@ -501,9 +502,18 @@ static uint32_t find_endpoint(struct reader *r, const struct profile_endpoint *e
 {
 	struct profile *p = r->p;
 
-	for (size_t i = 1; i < p->endpoints.n; i++)
-		if (p->endpoints.at[i].spec == ep->spec && p->endpoints.at[i].name == ep->name)
-			return i;
+	for (size_t i = 1; i < p->endpoints.n; i++) {
+		struct profile_endpoint *other = &p->endpoints.at[i];
+
+		if (other->spec != ep->spec || other->name != ep->name)
+			continue;
+		/* Of several tasks: all their spans are slower than the least of their thresholds. */
+		if (ep->threshold_ns < other->threshold_ns)
+			other->threshold_ns = ep->threshold_ns;
+		if (ep->period_ns < other->period_ns)
+			other->period_ns = ep->period_ns;
+		return i;
+	}
 	if (!r->error)
 		r->error = vec_push(&p->endpoints, *ep);
 	return p->endpoints.n - 1;

@@ -15,9 +15,14 @@
 #include <stdint.h>
 
 #include "model/profile.h"
+#include "model/task.h"
 
-/* 0, -ENOMEM, -E2BIG. The bytes are the caller's. */
-int encode_spanblob(const struct profile *p, uint32_t span, uint8_t **ret, size_t *ret_bytes);
+/*
+ * For one of the tasks that took the span, whose threshold and period are stored: the endpoint's in the
+ * profile may be another's. 0, -ENOMEM, -E2BIG. The bytes are the caller's.
+ */
+int encode_spanblob(const struct profile *p, uint32_t span, const struct task *t, uint8_t **ret,
+		    size_t *ret_bytes);
 
 /*
  * Adds the span to the profile, whose clocks become those of the blob when it has no span yet (times

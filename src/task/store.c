@@ -184,7 +184,7 @@ static void on_span(struct span_sink *sink, const struct sink_span *in)
 	sqlite3_stmt *st;
 	size_t bytes;
 
-	if (encode_spanblob(p, in->span, &blob, &bytes) || !store_begin(s) ||
+	if (encode_spanblob(p, in->span, in->task, &blob, &bytes) || !store_begin(s) ||
 	    !(st = store_statement(s, STORE_ADD_SPAN))) {
 		s->stats.n_dropped++;
 		return;

@@ -314,6 +314,28 @@ def endpoint_is_called_what_its_function_is_called():
 
 
 @test
+def tasks_that_take_the_same_calls():
+    """Each has its own threshold in the report; a call that both have taken counts once in that of all."""
+    with folder() as d, caller(3) as target, Agent(d) as agent:
+        agent.wait_instances(1)
+        low = agent.create(endpoint="a", threshold="20ms", duration="60s")
+        high = agent.create(endpoint="*", threshold="80ms", duration="60s")
+        agent.wait_attached(1)
+        target.go()
+        agent.wait_spans(6)
+
+        def report(*options):
+            status, out, err = spanprof("report", "--store", d / "store.db", "--format", "json", *options)
+            check(status == 0, err)
+            (endpoint,) = [e for e in json.loads(out)["endpoints"] if e]
+            return endpoint["threshold_ns"] // 10**6, endpoint["slow"], len(json.loads(out)["spans"]) - 1
+
+        check(report("--task", low) == (20, 3, 3), report("--task", low))
+        check(report("--task", high) == (80, 3, 3), report("--task", high))
+        check(report() == (20, 3, 3), report())
+
+
+@test
 def instances_have_thresholds_of_their_own():
     """A later task for another instance says nothing about this one's spans."""
     with folder() as d, caller(1000, gap=5, ms=60) as low, caller(1000, gap=5, ms=60) as high, Agent(d) as agent:
@@ -362,7 +384,7 @@ def killed_agent():
         check(target.process.poll() is None, "the target died with the agent")
         status, out, err = spanprof("spans", "--store", d / "store.db", "--json")
         check(status == 0, err)
-        kept = len(json.loads(out)["spans"])
+        kept = len(json.loads(out)["spans"]) - 1
         check(kept >= 1, "nothing is left in the store")
         until = started + 1200  # the short task's time passes while no agent runs
         wait_until(lambda: time.time() * 1000 > until, "the end of the short task's time")

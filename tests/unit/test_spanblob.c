@@ -7,6 +7,8 @@
 #include "task/spanblob.h"
 #include "tests/unit/unit.h"
 
+static const struct task task = {.threshold_ns = 7, .period_ns = 8};
+
 static uint32_t text(struct profile *p, const char *s)
 {
 	uint32_t id;
@@ -97,7 +99,7 @@ static void test_round_trip(void **state)
 	uint32_t span;
 	size_t n;
 
-	assert_int_equal(encode_spanblob(from, 2, &blob, &n), 0);
+	assert_int_equal(encode_spanblob(from, 2, &task, &blob, &n), 0);
 	profile_new(&to);
 	assert_int_equal(decode_spanblob(blob, n, to, &span), 0);
 	s = &to->spans.at[span];
@@ -136,7 +138,7 @@ static void test_blobs_merge(void **state)
 		/* the second run of the agent has another monotonic clock */
 		from->start_mono_ns = i * 1000;
 		from->start_real_ns = 5000000000 + i * 500;
-		assert_int_equal(encode_spanblob(from, i, &blob, &n), 0);
+		assert_int_equal(encode_spanblob(from, i, &task, &blob, &n), 0);
 		assert_int_equal(decode_spanblob(blob, n, to, &span), 0);
 		free(blob);
 	}
@@ -158,7 +160,7 @@ static void test_every_cut_and_flip_is_refused_or_harmless(void **state)
 	uint32_t span;
 	size_t n;
 
-	assert_int_equal(encode_spanblob(from, 1, &blob, &n), 0);
+	assert_int_equal(encode_spanblob(from, 1, &task, &blob, &n), 0);
 	profile_new(&to);
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(decode_spanblob(blob, i, to, &span), -EINVAL);
@@ -172,9 +174,34 @@ static void test_every_cut_and_flip_is_refused_or_harmless(void **state)
 	profile_free(to);
 }
 
+/* The threshold is that of the task, and of several tasks the least. */
+static void test_thresholds(void **state)
+{
+	static const struct task tasks[] = {{.threshold_ns = 120, .period_ns = 10},
+					    {.threshold_ns = 100, .period_ns = 20}};
+	struct profile *from = make(), *to;
+
+	profile_new(&to);
+	for (int i = 0; i < 2; i++) {
+		uint8_t *blob = NULL;
+		uint32_t span;
+		size_t n;
+
+		assert_int_equal(encode_spanblob(from, 1, &tasks[i], &blob, &n), 0);
+		assert_int_equal(decode_spanblob(blob, n, to, &span), 0);
+		assert_int_equal(to->endpoints.n, 2);
+		assert_int_equal(to->endpoints.at[1].threshold_ns, tasks[i].threshold_ns);
+		assert_int_equal(to->endpoints.at[1].period_ns, 10);
+		free(blob);
+	}
+	profile_free(to);
+	profile_free(from);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_thresholds),
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_blobs_merge),
 		cmocka_unit_test(test_every_cut_and_flip_is_refused_or_harmless),

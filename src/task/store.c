@@ -2,11 +2,15 @@
 #include "task/store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "task/spanblob.h"
@@ -15,6 +19,8 @@
 enum {
 	STORE_VERSION = 1,
 	BUSY_MS = 200,
+	LOCK_TRIES = 20,
+	LOCK_WAIT_NS = 50000000,
 	SPANS_PER_COMMIT = 256,
 	REMOVE_STEP = 256, /* spans removed at a time when the file is too large */
 	LOG_KEPT = 20000,  /* log entries */
@@ -26,7 +32,9 @@ enum {
 #define CLEAN_EVERY_NS  (10000 * NS_PER_MS)
 #define RETRY_AFTER_NS  (10000 * NS_PER_MS)
 
+/* All or nothing: a disk that is full now must not leave half of it for ever. */
 static const char schema[] =
+	"BEGIN;"
 	"CREATE TABLE tasks(source TEXT, id TEXT, service TEXT, instance TEXT, endpoint TEXT,"
 	" create_ms INT, start_ms INT, duration_ns INT, threshold_ns INT, period_ns INT, max_spans INT,"
 	" max_parallel INT, flags INT, local INT, state INT, received_ms INT, started_ms INT,"
@@ -43,7 +51,8 @@ static const char schema[] =
 	" end_reason INT, profile BLOB);"
 	"CREATE INDEX spans_by_start ON spans(start_ms);"
 	"CREATE INDEX spans_by_task ON spans(task);"
-	"PRAGMA user_version = 1;";
+	"PRAGMA user_version = 1;"
+	"COMMIT;";
 
 #define LIST                                                                                   \
 	"SELECT serial, source, task, service, instance, endpoint, name, tgid, tid, start_ms," \
@@ -151,6 +160,8 @@ bool store_run(struct store *s, sqlite3_stmt *st)
 
 bool store_begin(struct store *s)
 {
+	if (s->is_shut)
+		return false;
 	if (s->commit_at != UINT64_MAX)
 		return true;
 	if (s->now_ns < s->retry_at)
@@ -289,30 +300,155 @@ static int prepare_file(sqlite3 *db)
 	}
 }
 
-static int open_file(struct store *s, const char *path, struct errmsg *e)
+/*
+ * One agent at a time. Not the locks of SQLite, which are for the time of a transaction; the file may be
+ * closed only after SQLite has closed it, whose locks go with any descriptor of the process.
+ */
+static int lock_file(struct store *s, struct errmsg *e)
+{
+	const struct timespec moment = {.tv_nsec = LOCK_WAIT_NS};
+
+	if (s->lock_fd >= 0)
+		return 0;
+	s->lock_fd = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (s->lock_fd < 0) /* SQLite says why */
+		return 0;
+	/* One that was just killed may have left a child that has not closed its files yet. */
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (!flock(s->lock_fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+			return 0;
+		nanosleep(&moment, NULL);
+	}
+	return errmsg_set(
+		e, -EBUSY,
+		"the store '%s' is in use by another agent: stop that one, or give this one a store of its own (agent.store, or --store)",
+		s->path);
+}
+
+static void unlock_file(struct store *s)
+{
+	if (s->lock_fd >= 0)
+		close(s->lock_fd);
+	s->lock_fd = -1;
+}
+
+/* Why the file cannot be written now although nothing is wrong with it: a fixed text; NULL: something is. */
+static const char *why_not_now(sqlite3 *db, int r)
+{
+	int extended = sqlite3_extended_errcode(db), error = sqlite3_system_errno(db);
+
+	r &= 0xff;
+	if (r == SQLITE_FULL || extended == SQLITE_IOERR_SHMSIZE ||
+	    ((r == SQLITE_IOERR || r == SQLITE_CANTOPEN) &&
+	     (error == ENOSPC || error == EDQUOT || error == EFBIG)))
+		return sqlite3_errstr(SQLITE_FULL);
+	return extended == SQLITE_IOERR_WRITE ? sqlite3_errstr(SQLITE_IOERR) : NULL;
+}
+
+static int complain(const struct store *s, sqlite3 *db, int r, struct errmsg *e)
+{
+	if (r == SQLITE_MISMATCH)
+		return errmsg_set(
+			e, -EPROTO,
+			"the store '%s' was written by another version of spanprof; move it away or set agent.store to another path",
+			s->path);
+	if ((r & 0xff) == SQLITE_BUSY)
+		return errmsg_set(
+			e, -EBUSY,
+			"cannot open the store '%s': another program is writing it; end that one",
+			s->path);
+	errmsg_set(
+		e, -EIO,
+		"cannot open the store '%s': %s; agent.store must name a file in a folder that exists and is writable",
+		s->path, db ? sqlite3_errmsg(db) : sqlite3_errstr(r));
+	return r == SQLITE_CORRUPT || r == SQLITE_NOTADB ? -EBADMSG : -EIO;
+}
+
+/* -ENOSPC, without a message: not now; stats.error says why. */
+static int open_file(struct store *s, sqlite3 **ret, struct errmsg *e)
 {
 	mode_t mask = umask(0077); /* profiles tell what programs do: for their owner only */
-	int r = sqlite3_open_v2(path, &s->db,
+	sqlite3 *db = NULL;
+	int r = sqlite3_open_v2(s->path, &db,
 				SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
 				NULL);
 
 	umask(mask);
 	if (r == SQLITE_OK)
-		r = prepare_file(s->db);
-	if (r == SQLITE_OK)
+		r = prepare_file(db);
+	if (r == SQLITE_OK) {
+		*ret = db;
 		return 0;
-	errmsg_set(
-		e, -EIO,
-		"cannot open the store '%s': %s; agent.store must name a file in a folder that exists and is writable",
-		path, s->db ? sqlite3_errmsg(s->db) : sqlite3_errstr(r));
+	}
+	s->stats.error = db ? why_not_now(db, r) : NULL;
+	r = s->stats.error ? -ENOSPC : complain(s, db, r, e);
+	sqlite3_close(db);
+	return r;
+}
+
+/* The file as it was left, read without a lock or a file beside it, for which there is no room. */
+static sqlite3 *open_left(const char *path)
+{
+	static const char hex[] = "0123456789abcdef";
+	AUTO_FREE char *uri = malloc(3 * strlen(path) + 64);
+	sqlite3 *db = NULL;
+	char *to;
+
+	if (!uri)
+		return NULL;
+	to = stpcpy(uri, "file:");
+	for (const unsigned char *c = (const unsigned char *)path; *c; c++) {
+		*to++ = '%';
+		*to++ = hex[*c >> 4];
+		*to++ = hex[*c & 15];
+	}
+	strcpy(to, "?immutable=1");
+	if (sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX,
+			    NULL) == SQLITE_OK &&
+	    pragma_int(db, "PRAGMA user_version") == STORE_VERSION &&
+	    pragma_int(db, "SELECT count(*) FROM tasks") >= 0)
+		return db;
+	sqlite3_close(db);
+	return NULL;
+}
+
+/* No room to write, not even to begin with: what is there can be read, until there is room again. */
+static int open_shut(struct store *s, struct errmsg *e)
+{
+	s->db = open_left(s->path);
+	if (!s->db && (sqlite3_open(":memory:", &s->db) != SQLITE_OK ||
+		       sqlite3_exec(s->db, schema, NULL, NULL, NULL) != SQLITE_OK))
+		return errmsg_set(e, -ENOMEM, "out of memory");
+	s->is_shut = true;
+	s->stats.is_failing = true;
+	s->stats.n_errors++;
+	return 0;
+}
+
+static void close_db(struct store *s)
+{
+	for (int i = 0; i < STORE_STATEMENT_MAX; i++) {
+		sqlite3_finalize(s->statements[i]);
+		s->statements[i] = NULL;
+	}
 	sqlite3_close(s->db);
 	s->db = NULL;
-	if (r == SQLITE_MISMATCH)
-		return errmsg_set(
-			e, -EPROTO,
-			"the store '%s' was written by another version of spanprof; move it away or set agent.store to another path",
-			path);
-	return r == SQLITE_CORRUPT || r == SQLITE_NOTADB ? -EBADMSG : -EIO;
+}
+
+static void try_again(struct store *s)
+{
+	struct errmsg e = {};
+	sqlite3 *db;
+
+	s->retry_at = s->now_ns + RETRY_AFTER_NS;
+	if (lock_file(s, &e) || open_file(s, &db, &e)) {
+		s->stats.n_errors++;
+		return;
+	}
+	close_db(s);
+	s->db = db;
+	s->is_shut = s->stats.is_failing = false;
+	s->retry_at = 0;
 }
 
 static int set_aside(const char *path, struct errmsg *ret_warning, struct errmsg *e)
@@ -342,6 +478,7 @@ static struct store *new_store(void)
 		return NULL;
 	s->sink = (struct span_sink){.ops = &sink_ops, .name = "store"};
 	s->commit_at = UINT64_MAX;
+	s->lock_fd = -1;
 	return s;
 }
 
@@ -356,12 +493,18 @@ int store_open(struct store **ret, const struct store_options *options, struct e
 	ret_warning->text[0] = 0;
 	s->max_bytes = options->max_bytes;
 	s->max_age_ms = options->max_age_ms;
-	r = open_file(s, options->path, e);
+	s->path = strdup(options->path);
+	r = s->path ? lock_file(s, e) : errmsg_set(e, -ENOMEM, "out of memory");
+	if (!r)
+		r = open_file(s, &s->db, e);
 	if (r == -EBADMSG) {
+		unlock_file(s);
 		r = set_aside(options->path, ret_warning, e);
-		if (!r)
-			r = open_file(s, options->path, e);
+		r = r ? r : lock_file(s, e);
+		r = r ? r : open_file(s, &s->db, e);
 	}
+	if (r == -ENOSPC)
+		r = open_shut(s, e);
 	if (r) {
 		store_close(s);
 		return r;
@@ -401,9 +544,9 @@ struct store *store_close(struct store *s)
 		return NULL;
 	if (s->db)
 		store_flush(s);
-	for (int i = 0; i < STORE_STATEMENT_MAX; i++)
-		sqlite3_finalize(s->statements[i]);
-	sqlite3_close(s->db);
+	close_db(s);
+	unlock_file(s);
+	free(s->path);
 	free(s);
 	return NULL;
 }
@@ -476,13 +619,19 @@ void store_tick(struct store *s, uint64_t mono_ns, int64_t real_ms)
 		store_flush(s);
 	if (mono_ns < s->clean_at || mono_ns < s->retry_at)
 		return;
+	if (s->is_shut)
+		try_again(s);
+	if (s->is_shut)
+		return;
 	s->clean_at = mono_ns + CLEAN_EVERY_NS;
 	clean(s, real_ms);
 }
 
 uint64_t store_deadline(const struct store *s)
 {
-	return s->commit_at < s->clean_at ? s->commit_at : s->clean_at;
+	uint64_t clean_at = s->clean_at > s->retry_at ? s->clean_at : s->retry_at;
+
+	return s->commit_at < clean_at ? s->commit_at : clean_at;
 }
 
 void store_stats(const struct store *s, struct store_stats *ret)

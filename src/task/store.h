@@ -36,7 +36,8 @@ struct store_stats {
 };
 
 /*
- * Opens or makes the file. A file that is damaged is set aside as PATH.broken and a new one is made;
+ * Opens or makes the file. On a full disk it is opened later, and is failing until then; what the file
+ * holds can be read. -EBUSY: another agent has it. A file that is damaged is set aside as PATH.broken and a new one is made;
  * then ret_warning says so, else it is empty.
  */
 int store_open(struct store **ret, const struct store_options *options, struct errmsg *ret_warning,

@@ -36,7 +36,10 @@ enum store_statement {
 
 struct store {
 	struct span_sink sink; /* first */
+	char *path;            /* owned */
+	int lock_fd;           /* held while the store is open for writing */
 	sqlite3 *db;
+	bool is_shut; /* there was no room to open it for writing: db can only be read, maybe in memory */
 	sqlite3_stmt *statements[STORE_STATEMENT_MAX]; /* made when first used */
 	uint64_t max_bytes;
 	uint64_t max_age_ms;

@@ -590,11 +590,33 @@ def full_disk():
                     return next(x for x in agent.ask("top")["links"] if x["name"] == "store")
 
                 wait_until(lambda: store()["dropped"] > 0 and store()["state"] == "failing", "a store that fails")
+                agent.command.err.wait_for('event=store_failing error="database or disk is full"')
+                agent.process.terminate()
+                agent.process.wait(30)
+                (disk / "more").write_bytes(b"")
+                with contextlib.suppress(OSError), open(disk / "more", "ab", buffering=0) as f:
+                    while f.write(b"x" * 4096):
+                        pass
+                agent.start()
+                agent.command.err.wait_for("event=store_failing")
+                check(store()["state"] == "failing", store())
                 (disk / "filler").unlink()
+                (disk / "more").unlink()
                 wait_until(lambda: store()["state"] == "ready", "the store to recover", 40)
+                agent.command.err.wait_for("event=store_recovered")
+                agent.spans()
                 check(target.process.poll() is None, "the target died")
         finally:
             subprocess.run(["umount", str(disk)], check=False)
+
+
+@test
+def one_agent_for_one_store():
+    """The second one names the first, not a lock of the database; its socket is another."""
+    with folder() as d, Agent(d) as agent:
+        status, _, err = spanprof("agent", "-c", agent.config, "--socket", d / "other")
+        check(status == 1 and "another agent" in err and "locked" not in err, f"{status} {err}")
+        agent.ask("ping")
 
 
 @test

@@ -263,6 +263,7 @@ static void test_full_disk(void **state)
 	assert_true(stats.is_failing);
 	assert_int_equal(stats.n_spans + stats.n_dropped, 3000);
 	assert_true(stats.n_dropped > 0);
+	assert_true(store_deadline(w.s) >= 10 * SECOND); /* nothing to do until then */
 	setrlimit(RLIMIT_FSIZE, &old);
 	store_tick(w.s, 20 * SECOND, 0); /* there is room again */
 	add(&w, "b");
@@ -270,6 +271,94 @@ static void test_full_disk(void **state)
 	store_stats(w.s, &stats);
 	assert_false(stats.is_failing);
 	assert_int_equal(n_spans(w.s, "b"), 1);
+	teardown(&w);
+}
+
+/* Nothing can be written any more; what is there can be read. */
+static void limit_files(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &limit);
+	limit.rlim_cur = bytes;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static void test_start_on_a_full_disk(void **state)
+{
+	struct store_stats stats;
+	struct world w;
+
+	setup(&w);
+	add(&w, "a");
+	store_close(w.s);
+	w.s = NULL;
+	limit_files(0);
+	reopen(&w, 0, 0);
+	store_stats(w.s, &stats);
+	assert_true(stats.is_failing);
+	assert_non_null(stats.error);
+	assert_int_equal(n_spans(w.s, "a"), 1);
+	assert_int_equal(store_next_serial(w.s), 2);
+	add(&w, "b");
+	store_tick(w.s, SECOND, 0);
+	store_stats(w.s, &stats);
+	assert_true(stats.is_failing);
+	assert_int_equal(stats.n_dropped, 1);
+	assert_true(store_deadline(w.s) > 5 * SECOND);
+	limit_files(RLIM_INFINITY);
+	store_tick(w.s, 20 * SECOND, 0); /* there is room again */
+	store_stats(w.s, &stats);
+	assert_false(stats.is_failing);
+	add(&w, "c");
+	store_flush(w.s);
+	assert_int_equal(n_spans(w.s, NULL), 2);
+	teardown(&w);
+}
+
+/* The first start ever: half of the tables would be in the way of every later one. */
+static void test_first_start_on_a_full_disk(void **state)
+{
+	struct store_stats stats;
+	struct world w;
+
+	for (rlim_t bytes = 0; bytes < 60000; bytes += 3000) {
+		memset(&w, 0, sizeof(w));
+		strcpy(w.dir, "/tmp/spanprof-unit-XXXXXX");
+		assert_non_null(mkdtemp(w.dir));
+		snprintf(w.path, sizeof(w.path), "%s/d%%b ?", w.dir);
+		w.p = make_profile();
+		limit_files(bytes);
+		reopen(&w, 0, 0);
+		add(&w, "a");
+		assert_true(n_spans(w.s, NULL) <= 1);
+		limit_files(RLIM_INFINITY);
+		store_tick(w.s, 20 * SECOND, 0);
+		add(&w, "b");
+		store_flush(w.s);
+		store_stats(w.s, &stats);
+		assert_false(stats.is_failing);
+		assert_int_equal(n_spans(w.s, "b"), 1);
+		teardown(&w);
+	}
+}
+
+static void test_other_agent(void **state)
+{
+	struct errmsg warning = {}, e = {};
+	struct store *other = NULL;
+	struct store_options o;
+	struct world w;
+
+	setup(&w);
+	o = (struct store_options){.path = w.path};
+	assert_int_equal(store_open(&other, &o, &warning, &e), -EBUSY);
+	assert_non_null(strstr(e.text, "another agent"));
+	assert_int_equal(store_open_read(&other, w.path, &e), 0);
+	store_close(other);
+	add(&w, "a");
+	assert_int_equal(n_spans(w.s, NULL), 1);
 	teardown(&w);
 }
 
@@ -363,6 +452,9 @@ int main(void)
 		cmocka_unit_test(test_retention),
 		cmocka_unit_test(test_damaged_file),
 		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_start_on_a_full_disk),
+		cmocka_unit_test(test_first_start_on_a_full_disk),
+		cmocka_unit_test(test_other_agent),
 		cmocka_unit_test(test_state_of_tasks),
 	};
 

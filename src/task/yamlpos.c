@@ -19,6 +19,8 @@ struct level {
 
 struct walk {
 	struct yamlpos *pos;
+	const char *text;
+	size_t bytes;
 	struct errmsg *e;
 	struct level levels[DEPTH_MAX];
 	int depth;
@@ -120,6 +122,30 @@ static int on_event(struct walk *w, const yaml_event_t *ev)
 	}
 }
 
+static bool is_indented_by_tab(const struct walk *w, size_t line)
+{
+	const char *at = w->text, *end = w->text + w->bytes;
+
+	while (at < end && line--) {
+		const char *newline = memchr(at, '\n', end - at);
+
+		at = newline ? newline + 1 : end;
+	}
+	while (at < end && (*at == ' ' || *at == '-'))
+		at++;
+	return at < end && *at == '\t';
+}
+
+static int bad_yaml(struct walk *w, const yaml_parser_t *parser)
+{
+	size_t line = parser->problem_mark.line;
+	const char *why = parser->problem ? parser->problem : "not valid YAML";
+
+	if (is_indented_by_tab(w, line))
+		why = "YAML takes no tabs for indentation; use spaces";
+	return errmsg_set(w->e, -EINVAL, "%zu: %s", line + 1, why);
+}
+
 static int walk_events(struct walk *w, yaml_parser_t *parser)
 {
 	bool more = true;
@@ -129,8 +155,7 @@ static int walk_events(struct walk *w, yaml_parser_t *parser)
 		yaml_event_t ev;
 
 		if (!yaml_parser_parse(parser, &ev))
-			return errmsg_set(w->e, -EINVAL, "%zu: %s", parser->problem_mark.line + 1,
-					  parser->problem ? parser->problem : "not valid YAML");
+			return bad_yaml(w, parser);
 		more = ev.type != YAML_STREAM_END_EVENT;
 		r = on_event(w, &ev);
 		yaml_event_delete(&ev);
@@ -141,7 +166,7 @@ static int walk_events(struct walk *w, yaml_parser_t *parser)
 int parse_yamlpos(const char *text, size_t bytes, struct yamlpos *ret, struct errmsg *e)
 {
 	struct yamlpos pos = {};
-	struct walk w = {.pos = &pos, .e = e};
+	struct walk w = {.pos = &pos, .text = text, .bytes = bytes, .e = e};
 	yaml_parser_t parser;
 	int r;
 

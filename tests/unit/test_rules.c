@@ -139,6 +139,8 @@ static void test_errors_name_file_line_key_and_what_is_allowed(void **state)
 	expect_error("agent:\n  store_age: 7\n",
 		     "f.yaml:2: agent.store_age: '7' is not a duration");
 	expect_error("a: &x 1\nb: *x\n", "f.yaml:2: aliases");
+	expect_error("a:\n\tb: 1\n", "f.yaml:2: YAML takes no tabs for indentation; use spaces");
+	expect_error("a:\n- \tb: 1\n  c: {\n", "f.yaml:");
 	expect_error("a: 1\n---\nb: 1\n", "only one document");
 	expect_error("[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]", "nested too deep");
 	expect_error("? [a]\n: b\n", "a key must be plain text");

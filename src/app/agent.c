@@ -139,14 +139,11 @@ static int open_backends(struct agent *a, struct errmsg *e)
 	return 0;
 }
 
-static int open_sources(struct agent *a, struct errmsg *e)
+static int open_rules_source(struct agent *a, struct errmsg *e)
 {
 	int r = rules_source_new(&a->rules_source, a->rules);
 
-	if (r)
-		return errmsg_set(e, r, "out of memory");
-	r = add_link(a, a->rules_source, NULL, e);
-	return r ? r : open_control(a, e);
+	return r ? errmsg_set(e, r, "out of memory") : add_link(a, a->rules_source, NULL, e);
 }
 
 /* Sources are started in order, then told of the instances that are there. */
@@ -267,13 +264,15 @@ static int set_up(struct agent *a, struct errmsg *e)
 	if (!r)
 		r = new_parts(a, e);
 	if (!r)
+		r = open_control(a, e); /* first: it knows of another agent */
+	if (!r)
 		r = open_store(a, e);
 	if (!r && a->store && agent_restore(a))
 		r = errmsg_set(
 			e, -EIO,
 			"cannot read the tasks in the store; move the file away to start anew");
 	if (!r)
-		r = open_sources(a, e);
+		r = open_rules_source(a, e);
 	if (!r)
 		count_bpf_time(a);
 	if (!r)

@@ -39,6 +39,17 @@ static void set_ms(json_t *o, const char *key, uint64_t ns)
 
 /* ---- tasks ---- */
 
+/* Of the last run that has ended; "" while the task goes on. */
+static const char *how_finished(const struct schedule_task *t)
+{
+	if (t->state != TASK_STATE_FINISHED)
+		return "";
+	for (size_t i = t->runs.n; i-- > 0;)
+		if (t->runs.at[i].finished_ms)
+			return task_event_name(t->runs.at[i].how);
+	return strcmp(t->why, "cancelled") ? "finished" : "cancelled";
+}
+
 static json_t *task_object(const struct schedule_task *t)
 {
 	const struct task *k = &t->task;
@@ -67,6 +78,8 @@ static json_t *task_object(const struct schedule_task *t)
 	set_number(o, "finished_ms", t->finished_ms);
 	set_number(o, "n_running", n_running);
 	set_number(o, "n_spans", t->n_spans);
+	set_text(o, "how", how_finished(t));
+	set_text(o, "trouble", t->trouble);
 	set_text(o, "last", t->why);
 	return o;
 }

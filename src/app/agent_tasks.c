@@ -56,30 +56,14 @@ static bool can_be_service(const struct rules *rules, const char *service, struc
 	return false;
 }
 
-static enum task_answer on_submit(void *ctx, const struct task *task, uint32_t instance_id,
-				  struct errmsg *e)
+static void write_log(struct agent *a, enum task_event event, struct store_log_entry *entry)
 {
-	struct agent *a = ctx;
-	enum task_answer answer;
+	bool is_trouble = event == TASK_EVENT_NOTE || event == TASK_EVENT_REJECTED;
 
-	move_watermark(a, task->source, instance_id, task->create_ms);
-	if (!instance_id && !can_be_service(a->rules, task->service, e)) {
-		a->counts.n_tasks_refused++;
-		return TASK_REFUSED;
-	}
-	answer = schedule_submit(a->schedule, task, instance_id, agent_now(), e);
-	a->counts.n_tasks_accepted += answer == TASK_ACCEPTED;
-	a->counts.n_tasks_refused += answer == TASK_REFUSED;
-	a->counts.n_tasks_known += answer == TASK_KNOWN;
-	a->counts.n_tasks_not_for_us += answer == TASK_NOT_FOR_US;
-	return answer;
-}
-
-static void write_log(struct agent *a, const struct store_log_entry *entry)
-{
+	entry->event = task_event_name(event);
 	if (a->store)
 		store_log(a->store, entry);
-	agent_log(a, LOG_LEVEL_INFO,
+	agent_log(a, is_trouble ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO,
 		  "event=task_%s source=%s task=\"%s\" instance=\"%s\" text=\"%s\"", entry->event,
 		  entry->source, entry->id, entry->instance, entry->why);
 }
@@ -89,19 +73,41 @@ static void on_refuse(void *ctx, const char *source, const char *task_id, uint32
 {
 	struct agent *a = ctx;
 	const struct instance *i = instances_find(a->instances, instance_id);
-	const struct store_log_entry entry = {.ms = agent_now().real_ms,
-					      .source = source,
-					      .id = task_id ? task_id : "",
-					      .instance = i ? i->name : "",
-					      .event = task_event_name(TASK_EVENT_REJECTED),
-					      .why = why};
+	struct store_log_entry entry = {.ms = agent_now().real_ms,
+					.source = source,
+					.id = task_id ? task_id : "",
+					.instance = i ? i->name : "",
+					.why = why};
 
 	move_watermark(a, source, instance_id, create_ms);
 	a->counts.n_tasks_refused++;
 	if (++a->n_refusals > REFUSALS_PER_SECOND)
 		a->counts.n_log_suppressed++;
 	else
-		write_log(a, &entry);
+		write_log(a, TASK_EVENT_REJECTED, &entry);
+}
+
+static enum task_answer on_submit(void *ctx, const struct task *task, uint32_t instance_id,
+				  struct errmsg *e)
+{
+	struct agent *a = ctx;
+	enum task_answer answer;
+	struct errmsg why = {};
+
+	if (!e)
+		e = &why;
+	move_watermark(a, task->source, instance_id, task->create_ms);
+	if (!instance_id && (!can_be_service(a->rules, task->service, e) ||
+			     !profiler_knows_endpoint(a->profiler, task, e))) {
+		on_refuse(a, task->source, task->id, 0, task->create_ms, e->text);
+		return TASK_REFUSED;
+	}
+	answer = schedule_submit(a->schedule, task, instance_id, agent_now(), e);
+	a->counts.n_tasks_accepted += answer == TASK_ACCEPTED;
+	a->counts.n_tasks_refused += answer == TASK_REFUSED;
+	a->counts.n_tasks_known += answer == TASK_KNOWN;
+	a->counts.n_tasks_not_for_us += answer == TASK_NOT_FOR_US;
+	return answer;
 }
 
 static int on_cancel(void *ctx, const char *source, const char *task_id, struct errmsg *e)
@@ -238,14 +244,13 @@ static void tell_source(struct agent *a, const struct schedule_action *act)
 
 static void do_event(struct agent *a, const struct schedule_action *act)
 {
-	const struct store_log_entry entry = {.ms = agent_now().real_ms,
-					      .source = act->source,
-					      .id = act->id,
-					      .instance = act->instance,
-					      .event = task_event_name(act->event),
-					      .why = act->why};
+	struct store_log_entry entry = {.ms = agent_now().real_ms,
+					.source = act->source,
+					.id = act->id,
+					.instance = act->instance,
+					.why = act->why};
 
-	write_log(a, &entry);
+	write_log(a, act->event, &entry);
 	save(a, act);
 	tell_source(a, act);
 }

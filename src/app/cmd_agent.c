@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "app/agent.h"
+#include "app/agent_check.h"
 #include "app/command.h"
 #include "app/options.h"
 #include "app/profiler.h"
@@ -203,6 +204,8 @@ static int check_against_processes(const struct rules *rules, const char *file)
 	       stats.n_processes, stats.n_instances ? ":" : "");
 	print_instances(t);
 	print_unmatched(rules, t);
+	if (agent_check(rules, t) > 0)
+		printf("what is missing may come later, with a library that is loaded, say\n");
 	if (geteuid() && readlink("/proc/1/exe", hostname, sizeof(hostname)) < 0)
 		printf("processes of other users were not looked at: that needs root\n");
 	instances_free(t);

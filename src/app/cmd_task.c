@@ -204,16 +204,21 @@ static int parse(struct options *o, int argc, char **argv)
 
 static void print_task_line(const json_t *t)
 {
-	char id[64], service[40], instance[40], endpoint[48];
+	char id[64], service[40], instance[40], endpoint[48], trouble[512];
+	const char *how = control_text(t, "how");
 
-	printf("%-28s %-9s %-8s %6lld  %s / %s  %s\n",
-	       client_clean(id, sizeof(id), control_text(t, "id")), control_text(t, "state"),
-	       control_text(t, "source"), control_number(t, "n_spans"),
+	printf("%-28s %-11s %-8s %6lld  %s / %s  %s\n",
+	       client_clean(id, sizeof(id), control_text(t, "id")),
+	       how[0] ? how : control_text(t, "state"), control_text(t, "source"),
+	       control_number(t, "n_spans"),
 	       client_clean(service, sizeof(service), control_text(t, "service")),
 	       control_text(t, "instance")[0]
 		       ? client_clean(instance, sizeof(instance), control_text(t, "instance"))
 		       : "all",
 	       client_clean(endpoint, sizeof(endpoint), control_text(t, "endpoint")));
+	if (control_text(t, "trouble")[0])
+		printf("  ! %s\n",
+		       client_clean(trouble, sizeof(trouble), control_text(t, "trouble")));
 }
 
 static void print_list(const json_t *result)
@@ -226,7 +231,7 @@ static void print_list(const json_t *result)
 		printf("no tasks\n");
 		return;
 	}
-	printf("%-28s %-9s %-8s %6s  %s\n", "id", "state", "source", "spans",
+	printf("%-28s %-11s %-8s %6s  %s\n", "id", "state", "source", "spans",
 	       "service / instance  endpoint");
 	json_array_foreach(tasks, i, t) print_task_line(t);
 }
@@ -247,8 +252,8 @@ static void print_run(const json_t *run)
 
 static void print_task(const json_t *t)
 {
-	static const char *const texts[] = {"id",       "source",   "state", "service",
-					    "instance", "endpoint", "last"};
+	static const char *const texts[] = {"id",       "source",   "state",   "service",
+					    "instance", "endpoint", "trouble", "last"};
 	static const char *const times[] = {"received_ms", "start_ms", "started_ms", "finished_ms"};
 	char buf[512], when[32];
 	const json_t *run;

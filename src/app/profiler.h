@@ -59,6 +59,9 @@ int profiler_set_rules(struct profiler *p, const struct rules *rules, struct err
 /* Only checks the endpoints; needs no privileges. ret_n: endpoints in all. */
 int profiler_check_rules(const struct rules *rules, size_t *ret_n, struct errmsg *e);
 
+/* Some endpoint of the rules may give spans that a local task of this service and endpoint takes. */
+bool profiler_knows_endpoint(const struct profiler *p, const struct task *t, struct errmsg *e);
+
 bool profiler_is_attached(const struct profiler *p, pid_t pid);
 /* The process is gone, runs another program, or belongs elsewhere now. */
 void profiler_forget_process(struct profiler *p, pid_t pid);

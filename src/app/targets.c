@@ -38,9 +38,10 @@ static int parse_target(struct target *t, struct errmsg *e)
 }
 
 static int add_target(struct target_list *list, const struct rules_service *s, const char *spec,
-		      const char *name, struct errmsg *e)
+		      const struct rules_endpoint *from, struct errmsg *e)
 {
-	struct target t = {.rule = s, .slot = SLOT_NONE};
+	struct target t = {.rule = s, .from = from, .slot = SLOT_NONE};
+	const char *name = from->name;
 	int r;
 
 	t.spec = strdup(spec);
@@ -67,7 +68,7 @@ static int add_preset(struct target_list *list, const struct rules_service *s,
 	if (r)
 		return r;
 	for (size_t i = 0; !r && i < preset->endpoints.n; i++)
-		r = add_target(list, s, preset->endpoints.at[i], ep->name, e);
+		r = add_target(list, s, preset->endpoints.at[i], ep, e);
 	return r;
 }
 
@@ -116,9 +117,8 @@ int targets_of_rules(const struct rules *rules, struct target_list *list, struct
 			const struct rules_endpoint *ep = &s->endpoints[k];
 			struct errmsg why = {};
 
-			r = ep->preset && ep->preset[0]
-				    ? add_preset(list, s, ep, &presets, &why)
-				    : add_target(list, s, ep->spec, ep->name, &why);
+			r = ep->preset && ep->preset[0] ? add_preset(list, s, ep, &presets, &why)
+							: add_target(list, s, ep->spec, ep, &why);
 			if (r)
 				complain(rules, i, k, r, &why, e);
 		}

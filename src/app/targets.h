@@ -16,11 +16,12 @@ enum { SLOT_NONE = UINT32_MAX };
 /* One endpoint of one service. */
 struct target {
 	const struct rules_service *rule;
-	char *spec;                 /* owned */
-	char *name;                 /* owned; NULL: the endpoint's own */
-	struct gate_endpoint names; /* texts of `parsed` */
-	struct endpoint *parsed;    /* owned: for its names; the engine has one of its own */
-	uint32_t slot;              /* in the engine; SLOT_NONE: not yet */
+	char *spec;                        /* owned */
+	char *name;                        /* owned; NULL: the endpoint's own */
+	struct gate_endpoint names;        /* texts of `parsed` */
+	struct endpoint *parsed;           /* owned: for its names; the engine has one of its own */
+	const struct rules_endpoint *from; /* several of one preset have the same */
+	uint32_t slot;                     /* in the engine; SLOT_NONE: not yet */
 };
 
 struct target_list {

@@ -168,7 +168,8 @@ static enum task_answer resubmit(struct schedule *s, struct schedule_task *t,
 				 const struct task *task, const struct known_instance *only,
 				 struct schedule_now now)
 {
-	if (!same_content(&t->task, task) && !t->clash_noted) {
+	/* A local one is refused, which its sender is told. */
+	if (only && !same_content(&t->task, task) && !t->clash_noted) {
 		t->clash_noted = true;
 		schedule_emit_event(
 			s, t, NULL, TASK_EVENT_NOTE,
@@ -431,6 +432,7 @@ bool schedule_take_span(struct schedule *s, struct schedule_task *t, uint32_t in
 		return false;
 	r->n_spans++;
 	t->n_spans++;
+	schedule_clear_trouble(t, instance_id);
 	if (is_counted_out(t, r)) {
 		count_out(s, t, r, now);
 		schedule_settle(s, t, now);
@@ -452,6 +454,8 @@ void schedule_flushed(struct schedule *s, struct schedule_task *t, uint32_t inst
 void schedule_note(struct schedule *s, struct schedule_task *t, uint32_t instance_id,
 		   const char *why)
 {
+	snprintf(t->trouble, sizeof(t->trouble), "%s", why);
+	t->trouble_instance_id = instance_id;
 	schedule_emit_event(s, t, schedule_active_run(t, instance_id), TASK_EVENT_NOTE, "%s", why);
 }
 

@@ -69,6 +69,9 @@ struct schedule_task {
 	uint64_t n_spans;      /* of all runs */
 	VEC(struct schedule_run) runs;
 	char why[SCHEDULE_WHY_MAX]; /* last thing worth telling */
+	/* Last note about an instance that has had no span since and where the task still runs; "": none. */
+	char trouble[SCHEDULE_WHY_MAX];
+	uint32_t trouble_instance_id;
 };
 
 enum schedule_action_kind {
@@ -116,7 +119,7 @@ bool schedule_take_span(struct schedule *s, struct schedule_task *t, uint32_t in
 /* The last span of the stopped run has been handed to the sinks. */
 void schedule_flushed(struct schedule *s, struct schedule_task *t, uint32_t instance_id,
 		      struct schedule_now now);
-/* Adds an entry to the task's log. */
+/* Adds an entry to the task's log; the task is in trouble until a span comes from the instance. */
 void schedule_note(struct schedule *s, struct schedule_task *t, uint32_t instance_id,
 		   const char *why);
 

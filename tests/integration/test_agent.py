@@ -515,6 +515,48 @@ def check_of_the_rules():
 
 
 @test
+def check_against_the_processes():
+    """What the processes that match do not have is said, with the nearest names; it is no mistake of the file."""
+    tasks = """tasks:
+- {name: far, service: svc, instance: "web-*"}
+- {name: lost, service: svc, endpoint: nope}
+"""
+    with folder() as d, caller() as target:
+        def run(rules):
+            (d / "rules.yaml").write_text(rules.replace("DIR", str(d)))
+            status, out, err = spanprof("agent", "--check", "-c", d / "rules.yaml")
+            check(status == 0 and not err, f"{status} {err}")
+            return out
+
+        out = run(RULES.replace("request", "reqest") + tasks)
+        check(f"svc / i-{target.pid}: process {target.pid}: endpoint 'reqest" in out and "names: request" in out, out)
+        check("task 'far': no instance of 'svc' is called 'web-*'" in out, out)
+        check("task 'lost'" not in out, "spans may have any name there")
+        check("task 'lost': service 'svc' has no endpoint 'nope'" in run(RULES.replace("(str(arg0))", "") + tasks), out)
+        out = run(RULES)
+        check("process" not in out.replace("processes", "") and "missing" not in out, out)
+
+
+@test
+def endpoint_that_a_process_has_not():
+    """The reason is a warning, and stands below the task as long as it runs; a slip in a task is refused."""
+    with folder() as d, caller(), Agent(d, RULES.replace("request(str(arg0))", "reqest")) as agent:
+        agent.wait_instances(1)
+        task = agent.create(duration="60s")
+        agent.command.err.wait_for("warning: event=task_note .*nearest names: request")
+        agent.command.err.wait_for(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z spanprof: ")
+        wait_until(lambda: agent.task(task)["trouble"], "the reason")
+        status, out, _ = spanprof("task", "list", "--socket", d / "sock")
+        check(status == 0 and re.search(f"^{task} +running.*\n  ! endpoint 'reqest'", out, re.MULTILINE), out)
+        reply = agent.request("task.create", task={"service": "svc", "endpoint": "request", "duration": "1s"})
+        check("service 'svc' has no endpoint 'request' in the rules; there are: reqest" in reply["error"]["message"], reply)
+        agent.ask("task.cancel", id=task)
+        agent.wait_state(task, "finished")
+        status, out, _ = spanprof("task", "list", "--socket", d / "sock")
+        check(re.search(f"^{task} +cancelled", out, re.MULTILINE) and "!" not in out, out)
+
+
+@test
 def second_agent_on_the_same_socket():
     with folder() as d, Agent(d) as agent:
         status, _, err = spanprof("agent", "-c", agent.config)

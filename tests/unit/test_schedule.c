@@ -576,9 +576,56 @@ static void test_restart_goes_on_counting(void **state)
 	teardown(&f);
 }
 
+/* What is wrong on an instance is known until a span comes from there, or the run ends. */
+static void test_trouble(void **state)
+{
+	struct schedule_task *st;
+	struct fixture f;
+	struct task t = make("t1", "");
+
+	setup(&f, NULL);
+	up(&f, 1, "svc", "i1", true);
+	up(&f, 2, "svc", "i2", true);
+	schedule_submit(f.s, &t, 0, f.now, NULL);
+	st = schedule_task_at(f.s, 0);
+	assert_string_equal(st->trouble, "");
+	schedule_note(f.s, st, 1, "no such function");
+	assert_true(schedule_take_span(f.s, st, 2, f.now));
+	assert_string_equal(st->trouble, "no such function");
+	assert_true(schedule_take_span(f.s, st, 1, f.now));
+	assert_string_equal(st->trouble, "");
+	schedule_note(f.s, st, 1, "no such function");
+	schedule_cancel(f.s, "oap", "t1", f.now, NULL);
+	schedule_flushed(f.s, st, 2, f.now);
+	assert_string_equal(st->trouble, "no such function");
+	schedule_flushed(f.s, st, 1, f.now);
+	assert_string_equal(st->trouble, "");
+	teardown(&f);
+}
+
+/* A local task whose id is taken is refused: that is no news of the one that has it. */
+static void test_taken_id_is_no_news(void **state)
+{
+	struct fixture f;
+	struct task t = make("t1", "");
+
+	setup(&f, NULL);
+	up(&f, 1, "svc", "i1", true);
+	schedule_submit(f.s, &t, 0, f.now, NULL);
+	drain(&f);
+	t.duration_ns = SECOND;
+	assert_int_equal(schedule_submit(f.s, &t, 0, f.now, NULL), TASK_KNOWN);
+	expect_log(&f, "");
+	assert_int_equal(schedule_submit(f.s, &t, 1, f.now, NULL), TASK_KNOWN);
+	expect_log(&f, "event note");
+	teardown(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_trouble),
+		cmocka_unit_test(test_taken_id_is_no_news),
 		cmocka_unit_test(test_local_task_from_start_to_finish),
 		cmocka_unit_test(test_finished_without_flush_report),
 		cmocka_unit_test(test_delivered_to_one_instance_only),

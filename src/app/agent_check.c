@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "app/agent_check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "app/inspect.h"
+#include "app/targets.h"
+#include "base/cleanup.h"
+#include "base/vec.h"
+#include "probe/plan.h"
+#include "task/task.h"
+
+enum { PROGRAMS_MAX = 64 }; /* different ones that are looked into */
+
+/* A program that processes of a service run: one of them is looked into. */
+struct program {
+	const struct rules_service *rule;
+	dev_t dev;
+	ino_t ino;
+};
+
+struct check {
+	const struct rules *rules;
+	const struct instances *instances;
+	struct target_list targets;
+	VEC(struct program) seen;
+	int n; /* lines printed */
+};
+
+static bool is_new(struct check *c, const struct rules_service *rule, pid_t pid)
+{
+	struct program program = {.rule = rule};
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (stat(path, &st)) /* gone, or not for us: instances are counted all the same */
+		return false;
+	program.dev = st.st_dev;
+	program.ino = st.st_ino;
+	for (size_t i = 0; i < c->seen.n; i++)
+		if (c->seen.at[i].rule == rule && c->seen.at[i].dev == program.dev &&
+		    c->seen.at[i].ino == program.ino)
+			return false;
+	return c->seen.n < PROGRAMS_MAX && !vec_push(&c->seen, program);
+}
+
+static void print_missing(struct check *c, const struct instance *i, pid_t pid, const char *why)
+{
+	printf("  %s / %s: process %d: %s\n", i->service, i->name, pid, why);
+	c->n++;
+}
+
+/* All targets of one entry of the rules: of a preset, one that is there is enough. */
+static void check_entry(struct check *c, struct inspect *in, const struct instance *i, size_t first)
+{
+	const struct plan_options o = {.leave = LEAVE_AUTO};
+	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
+	const struct target *at = c->targets.at;
+	struct errmsg why = {};
+
+	for (size_t k = first; plan && k < c->targets.n && at[k].from == at[first].from; k++) {
+		struct errmsg e = {};
+		int r = plan_endpoint(&in->input, at[k].parsed, &o, plan, &e);
+
+		if (!r || r == -ESRCH) /* -ESRCH: it is not for this file */
+			return;
+		if (!why.text[0])
+			errmsg_set(&why, r, "%s", e.text[0] ? e.text : strerror(-r));
+	}
+	if (why.text[0])
+		print_missing(c, i, in->pid, why.text);
+}
+
+static void check_process(struct check *c, const struct instance *i, pid_t pid)
+{
+	const struct rules_service *rule = instances_rule(c->instances, i->id);
+	const struct target *at = c->targets.at;
+	struct inspect in;
+	struct errmsg e = {};
+
+	if (!is_new(c, rule, pid))
+		return;
+	if (inspect_open(&in, pid, NULL, &e)) {
+		print_missing(c, i, pid, e.text);
+		return;
+	}
+	for (size_t k = 0; k < c->targets.n; k++)
+		if (at[k].rule == rule && (!k || at[k].from != at[k - 1].from))
+			check_entry(c, &in, i, k);
+	inspect_deinit(&in);
+}
+
+static bool has_endpoint(const struct check *c, const struct task *t)
+{
+	for (size_t k = 0; k < c->targets.n; k++)
+		if ((!strcmp(c->targets.at[k].rule->name, t->service) ||
+		     strchr(c->targets.at[k].rule->name, '{')) &&
+		    gate_match(t, true, &c->targets.at[k].names) != GATE_NO)
+			return true;
+	return false;
+}
+
+/* A service without any instance is told elsewhere. */
+static void check_task(struct check *c, const struct rules_task *rt)
+{
+	const struct task *t = &rt->task;
+	bool any = false, selected = false;
+	const struct instance *i;
+
+	for (size_t n = 0; (i = instances_at(c->instances, n)); n++) {
+		any |= !strcmp(i->service, t->service);
+		selected |= task_is_for(t, i);
+	}
+	if (any && !selected) {
+		printf("  task '%s': no instance of '%s' is called '%s' now\n", rt->name,
+		       t->service, t->instance);
+		c->n++;
+	}
+	if (!has_endpoint(c, t)) {
+		printf("  task '%s': service '%s' has no endpoint '%s'\n", rt->name, t->service,
+		       t->endpoint);
+		c->n++;
+	}
+}
+
+int agent_check(const struct rules *rules, const struct instances *instances)
+{
+	struct check c = {.rules = rules, .instances = instances};
+	const struct instance *i;
+	struct errmsg e = {};
+	int r = targets_of_rules(rules, &c.targets, &e);
+
+	for (size_t n = 0; !r && (i = instances_at(instances, n)); n++) {
+		const pid_t *pids;
+		size_t n_pids = instances_pids(instances, i->id, &pids);
+
+		for (size_t k = 0; k < n_pids; k++)
+			check_process(&c, i, pids[k]);
+	}
+	for (unsigned int k = 0; !r && k < rules->n_tasks; k++)
+		check_task(&c, &rules->tasks[k]);
+	targets_free(c.targets.at, c.targets.n);
+	vec_free(&c.seen);
+	return r ? r : c.n;
+}

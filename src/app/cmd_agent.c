@@ -234,8 +234,10 @@ static int run(const struct agent_options *o)
 {
 	struct agent *a = NULL;
 	struct errmsg e = {};
-	int r = agent_new(&a, o, &e);
+	int r;
 
+	log_add_time();
+	r = agent_new(&a, o, &e);
 	if (!r)
 		r = agent_run(a, &e);
 	if (r)

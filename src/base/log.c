@@ -2,12 +2,21 @@
 #include "base/log.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/text.h"
 
+enum { LOG_TIME_BYTES = 48 };
+
 static enum log_level current_level = LOG_LEVEL_INFO;
+static bool with_time;
 
 static const char *const prefixes[] = {
 	[LOG_LEVEL_ERROR] = "spanprof: error: ",
@@ -21,9 +30,41 @@ void log_set_level(enum log_level level)
 	current_level = level;
 }
 
+/* JOURNAL_STREAM: the device and inode of the journal's socket, if standard error still is that. */
+static bool is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	char here[64];
+	struct stat st;
+
+	if (!stream || fstat(STDERR_FILENO, &st))
+		return false;
+	snprintf(here, sizeof(here), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+	return !strcmp(stream, here);
+}
+
+void log_add_time(void)
+{
+	with_time = !is_journal();
+}
+
+static const char *time_now(char buf[static LOG_TIME_BYTES])
+{
+	struct timespec now;
+	struct tm tm;
+	size_t n;
+
+	buf[0] = '\0';
+	if (!with_time || clock_gettime(CLOCK_REALTIME, &now) || !gmtime_r(&now.tv_sec, &tm))
+		return buf;
+	n = strftime(buf, LOG_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(buf + n, LOG_TIME_BYTES - n, ".%03ldZ ", now.tv_nsec / 1000000);
+	return buf;
+}
+
 void log_line(enum log_level level, const char *format, ...)
 {
-	char line[2048], shown[sizeof(line)];
+	char line[2048], shown[sizeof(line)], when[LOG_TIME_BYTES];
 	char *part = line, *end;
 	int n, used = 0;
 	va_list ap;
@@ -51,5 +92,6 @@ void log_line(enum log_level level, const char *format, ...)
 				 text_printable(part));
 		part = end + 1;
 	}
-	fprintf(stderr, "%s%.*s%s\n", prefixes[level], used, shown, text_printable(part));
+	fprintf(stderr, "%s%s%.*s%s\n", time_now(when), prefixes[level], used, shown,
+		text_printable(part));
 }

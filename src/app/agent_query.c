@@ -12,6 +12,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 
+enum { REAL_DIGITS = 15 }; /* 17 would show what a double cannot hold */
+
 static void cleanup_json(json_t **j)
 {
 	json_decref(*j);
@@ -182,7 +184,8 @@ static json_t *list_spans(struct agent *a, const struct control_request *r)
 				       .service = r->service,
 				       .instance = r->instance,
 				       .min_ns = r->min_ns,
-				       .limit = r->limit};
+				       .limit = r->limit,
+				       .slowest = r->slowest};
 	json_t *list = json_array(), *o = json_object();
 
 	if (store_list_spans(a->store, &f, add_span, list))
@@ -367,6 +370,6 @@ int agent_query(void *ctx, const struct control_request *r, char **ret_result,
 	result = answer(ctx, r, ret_error, e);
 	if (!result)
 		return -EINVAL;
-	*ret_result = json_dumps(result, JSON_COMPACT);
+	*ret_result = json_dumps(result, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS));
 	return *ret_result ? 0 : errmsg_set(e, -ENOMEM, "out of memory");
 }

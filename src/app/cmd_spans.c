@@ -16,14 +16,14 @@ static const char help[] =
 	"usage: spanprof spans [OPTIONS]\n"
 	"\n"
 	"Finished spans in an agent's store: asked of the agent, or read from the file, also while the\n"
-	"agent runs. 'spanprof report --span ID --store FILE' prints or converts one.\n"
+	"agent runs. A call that several tasks took has a line for each of them. 'spanprof report --span ID --store FILE' prints or converts one.\n"
 	"\n"
 	"options:\n"
 	"      --task ID            spans of this task\n"
 	"      --service NAME       of this service\n"
 	"      --instance NAME      of this instance\n"
 	"      --min-duration TIME  at least this long\n"
-	"      --slowest            slowest first (with --store); else newest first\n"
+	"      --slowest            slowest first; else newest first\n"
 	"      --limit N            at most N, up to 1000 (default 20)\n"
 	"      --store FILE         read this file instead of asking the agent\n"
 	"      --socket PATH        the agent's socket (default $SPANPROF_SOCKET, " AGENT_SOCKET_DEFAULT
@@ -108,32 +108,27 @@ static int parse(struct options *o, int argc, char **argv)
 
 	if (!r && !o->client.help)
 		r = client_parse_end(argc, argv);
-	if (r || o->client.help)
-		return r;
-	if (o->filter.slowest && !o->store) {
-		log_error("spans: --slowest needs --store FILE");
-		return EXIT_USAGE;
-	}
-	return 0;
+	return r;
 }
 
-static void print_head(void)
+static void print_head(int width)
 {
-	printf("%8s  %-19s %10s %10s %10s %10s  %9s  %s\n", "span", "start", "ms", "on-CPU",
-	       "run queue", "blocked", "snapshots", "service / instance  name");
+	printf("%8s  %-19s %10s %10s %10s %10s  %9s  %-*s  %s\n", "span", "start", "ms", "on-CPU",
+	       "run queue", "blocked", "snapshots", width, "task", "service / instance  name");
 }
 
-static void print_span(const json_t *s)
+static void print_span(const json_t *s, int width)
 {
-	char when[32], service[40], instance[40], name[64];
+	char when[32], task[TASK_ID_MAX], service[40], instance[40], name[64];
 	const char *texts[] = {control_text(s, "service"), control_text(s, "instance"),
 			       control_text(s, "name")};
 
-	printf("%8lld  %-19s %10.1f %10.1f %10.1f %10.1f  %4lld/%-4lld  %s / %s  %s\n",
+	printf("%8lld  %-19s %10.1f %10.1f %10.1f %10.1f  %4lld/%-4lld  %-*s  %s / %s  %s\n",
 	       control_number(s, "span"), control_time(when, control_number(s, "start_ms")),
 	       control_real(s, "duration_ms"), control_real(s, "on_cpu_ms"),
 	       control_real(s, "run_queue_ms"), control_real(s, "blocked_ms"),
-	       control_number(s, "snapshots_kept"), control_number(s, "snapshots_due"),
+	       control_number(s, "snapshots_kept"), control_number(s, "snapshots_due"), width,
+	       client_clean(task, sizeof(task), control_text(s, "task")),
 	       text_copy_printable(service, sizeof(service), texts[0], strlen(texts[0])),
 	       text_copy_printable(instance, sizeof(instance), texts[1], strlen(texts[1])),
 	       text_copy_printable(name, sizeof(name), texts[2], strlen(texts[2])));
@@ -141,15 +136,24 @@ static void print_span(const json_t *s)
 
 static void print_spans(const struct options *o, const json_t *result)
 {
-	const json_t *s;
-	size_t i;
+	const json_t *spans = json_object_get(result, "spans"), *s;
+	size_t i, n, width = 4;
 
 	if (o->client.json) {
 		client_print_json(result);
 		return;
 	}
-	print_head();
-	json_array_foreach(json_object_get(result, "spans"), i, s) print_span(s);
+	json_array_foreach(spans, i, s)
+	{
+		n = strlen(control_text(s, "task"));
+		width = n > width ? n : width;
+	}
+	if (!json_array_size(spans)) {
+		printf("no spans\n");
+		return;
+	}
+	print_head((int)width);
+	json_array_foreach(spans, i, s) print_span(s, (int)width);
 }
 
 static void set_optional(json_t *o, const char *key, const char *text)
@@ -168,6 +172,8 @@ static int ask(const struct options *o)
 	set_optional(request, "service", o->filter.service);
 	set_optional(request, "instance", o->filter.instance);
 	set_optional(request, "min_duration", o->min_text);
+	if (o->filter.slowest)
+		json_object_set_new(request, "slowest", json_true());
 	json_object_set_new(request, "limit", json_integer(o->filter.limit));
 	if (control_ask(o->client.socket, request, &result, &e)) {
 		log_error("spans: %s", e.text);

@@ -213,7 +213,7 @@ int client_parse_end(int argc, char **argv)
 
 void client_print_json(const json_t *result)
 {
-	json_dumpf(result, stdout, JSON_INDENT(2));
+	json_dumpf(result, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	printf("\n");
 }
 

@@ -105,6 +105,7 @@ static const struct field request_fields[] = {
 	TEXT_OF("service", service, SPANS),
 	TEXT_OF("instance", instance, SPANS),
 	{"min_duration", FIELD_DURATION, offsetof(struct control_request, min_ns), 0, 0, SPANS},
+	{"slowest", FIELD_BOOL, offsetof(struct control_request, slowest), 0, 0, SPANS},
 	{"limit", FIELD_COUNT, offsetof(struct control_request, limit), 0, LIMIT_MAX,
 	 SPANS | 1u << CONTROL_TASK_LOG},
 };

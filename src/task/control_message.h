@@ -44,6 +44,7 @@ struct control_request {
 	char instance[TASK_INSTANCE_MAX];
 	uint64_t min_ns; /* SPAN_LIST: spans at least this long */
 	uint32_t limit;  /* SPAN_LIST, TASK_LOG: entries at most, newest first */
+	bool slowest;    /* SPAN_LIST: slowest first */
 };
 
 /* What a client may be told as error.code. */

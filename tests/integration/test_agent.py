@@ -330,6 +330,11 @@ def tasks_that_take_the_same_calls():
             (endpoint,) = [e for e in json.loads(out)["endpoints"] if e]
             return endpoint["threshold_ns"] // 10**6, endpoint["slow"], len(json.loads(out)["spans"]) - 1
 
+        status, out, _ = spanprof("spans", "--socket", d / "sock", "--slowest")
+        check(status == 0 and out.count(low) == 3 and out.count(high) == 3, out)
+        took = [s["duration_ms"] for s in agent.spans(slowest=True)]
+        check(took == sorted(took, reverse=True), took)
+
         check(report("--task", low) == (20, 3, 3), report("--task", low))
         check(report("--task", high) == (80, 3, 3), report("--task", high))
         check(report() == (20, 3, 3), report())

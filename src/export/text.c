@@ -25,7 +25,9 @@ enum {
 	NAMES_MAX = 10,
 	NAME_WIDTH_MAX = 60,
 	INDENT = 2,
+	NAME_WIDTH_MIN = 24, /* columns below which a name that needs more has a line of its own */
 	SPAN_NAME_AT = 51,
+	NARROW_NAME_AT = 12,
 	NS_PER_SECOND = 1000000000
 };
 
@@ -283,6 +285,7 @@ static const char *end_text(unsigned int reason)
 	}
 }
 
+/* name_width 0: the name does not fit beside the numbers and has a line of its own. */
 static void print_span(struct text *t, const struct profile_span *s, unsigned int name_width)
 {
 	const uint64_t numbers[] = {summary_span_ns(s), s->oncpu_ns, s->runq_ns, s->blocked_ns};
@@ -297,8 +300,14 @@ static void print_span(struct text *t, const struct profile_span *s, unsigned in
 	}
 	snprintf(buf, sizeof(buf), "%" PRIu32, s->tid);
 	line_right(l, LINE_DIM, buf, 8);
+	if (!name_width) {
+		line_end(l);
+		line_pad(l, NARROW_NAME_AT - 2);
+	}
 	line_pad(l, 2);
 	line_cell(l, LINE_PLAIN, string(t, s->name), name_width);
+	if (!name_width)
+		line_text(l, LINE_PLAIN, string(t, s->name));
 	buf[0] = 0;
 	if (end)
 		append(buf, sizeof(buf), "%s", end);
@@ -308,7 +317,9 @@ static void print_span(struct text *t, const struct profile_span *s, unsigned in
 		       s->n_due);
 	if (*buf && escape_width(buf, l->limit) + 2 > line_room(l)) {
 		line_end(l);
-		line_pad(l, SPAN_NAME_AT);
+		line_pad(l, name_width && SPAN_NAME_AT + 2 + escape_width(buf, l->limit) <= l->limit
+				    ? SPAN_NAME_AT
+				    : NARROW_NAME_AT);
 	}
 	line_pad(l, 2);
 	line_text(l, end || s->n_kept < s->n_due ? LINE_YELLOW : LINE_PLAIN, buf);
@@ -332,7 +343,7 @@ static void print_slowest(struct text *t, const struct summary *s)
 	if (width > NAME_WIDTH_MAX)
 		width = NAME_WIDTH_MAX;
 	if (width > room)
-		width = room > 12 ? room : 12;
+		width = room >= NAME_WIDTH_MIN ? room : 0;
 	line_text(l, LINE_DIM, "  slowest ms   on-CPU  run queue  blocked     tid  span");
 	line_end(l);
 	for (size_t i = 0; i < n; i++)
@@ -376,7 +387,7 @@ static void print_names(struct text *t, const struct profile_endpoint *e, const 
 		line_end(l);
 	}
 	if (n_left_out(s))
-		print_name(t, "-", n_left_out(s), 0, "(of any name, not profiled)");
+		print_name(t, "-", n_left_out(s), 0, "(not profiled)");
 }
 
 static bool of_endpoint(const struct profile_span *span, void *ctx)

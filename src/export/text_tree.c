@@ -414,20 +414,40 @@ static void print_tail(struct view *v, const struct view_line *vl)
 	line_text(v->line, style, buf);
 }
 
-/* Place and state share one column; when both do not fit, the state is what matters. */
-static void print_narrow_tail(struct view *v, const struct view_line *vl)
+/*
+ * Place and state share what is left of the line, beside a name of at least NAME_MIN. The place is only
+ * there when the name is whole, and the state goes without the word before its cause at need.
+ */
+static void print_narrow(struct view *v, const struct view_line *vl)
 {
-	char where_buf[512], state[512];
+	struct line *l = v->line;
+	const char *name = name_of(v, vl->node);
+	char where_buf[512], state[512], text[1024];
 	const char *where = where_of(v, vl->node, where_buf, sizeof(where_buf));
-	enum line_style style = state_of(v, vl, line_room(v->line), state, sizeof(state));
-	unsigned int both =
-		escape_width(where, LINE_UNLIMITED) + 1 + escape_width(state, LINE_UNLIMITED);
+	unsigned int room = line_room(l), max = room > NAME_MIN + GAP ? room - NAME_MIN - GAP : 0;
+	enum line_style style = state_of(v, vl, max, state, sizeof(state));
+	const char *cause = strstr(state, ": ");
+	unsigned int width;
 
-	if (*where && (!*state || both <= line_room(v->line))) {
-		line_text(v->line, LINE_DIM, where);
-		line_pad(v->line, 1);
+	if (cause && escape_width(state, LINE_UNLIMITED) > max)
+		memmove(state, cause + 2, strlen(cause + 2) + 1);
+	snprintf(text, sizeof(text), "%s%s%s", where, *where && *state ? " " : "", state);
+	width = escape_width(text, LINE_UNLIMITED);
+	if (width > max || escape_width(name, LINE_UNLIMITED) + GAP + width > room) {
+		where = "";
+		width = escape_width(state, LINE_UNLIMITED);
 	}
-	line_text(v->line, style, state);
+	width = width < max ? width : max;
+	room -= width ? width + GAP : 0;
+	if (NUMBERS_WIDTH + v->name_width > l->used &&
+	    NUMBERS_WIDTH + v->name_width - l->used < room &&
+	    escape_width(name, LINE_UNLIMITED) <= NUMBERS_WIDTH + v->name_width - l->used)
+		room = NUMBERS_WIDTH + v->name_width - l->used;
+	line_cell(l, LINE_PLAIN, name, room);
+	line_pad(l, GAP);
+	line_text(l, LINE_DIM, where);
+	line_pad(l, *where ? 1 : 0);
+	line_text(l, style, state);
 }
 
 static int print_view_line(struct view *v, const struct view_line *vl)
@@ -452,14 +472,16 @@ static int print_view_line(struct view *v, const struct view_line *vl)
 	}
 	if (vl->first != vl->node)
 		line_text(l, LINE_DIM, CUT_KERNEL);
+	if (v->narrow) {
+		print_narrow(v, vl);
+		line_end(l);
+		return 0;
+	}
 	line_cell(l, LINE_PLAIN, name_of(v, vl->node),
 		  NUMBERS_WIDTH + v->name_width > l->used ? NUMBERS_WIDTH + v->name_width - l->used
 							  : NAME_MIN);
 	line_pad(l, GAP);
-	if (v->narrow)
-		print_narrow_tail(v, vl);
-	else
-		print_tail(v, vl);
+	print_tail(v, vl);
 	line_end(l);
 	return 0;
 }

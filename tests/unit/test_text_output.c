@@ -182,9 +182,23 @@ static void calls_left_out_are_in_the_table(void **state)
 	p->counters.v[COUNTER_NAME_MISMATCH] = 0;
 	text = write_text(p, &o);
 	assert_non_null(strstr(text, "   3 profiled   18 not profiled (--max-parallel)   "));
-	assert_non_null(strstr(text,
-			       "POST:/orders\n           -       18          0  (of any name, "
-			       "not profiled)\n"));
+	assert_non_null(
+		strstr(text, "POST:/orders\n           -       18          0  (not profiled)\n"));
+	free(text);
+}
+
+/* A name and a cause that do not fit beside the numbers have a line of their own, whole. */
+static void narrow_terminals_keep_names_and_causes(void **state)
+{
+	const struct export_options o = {.columns = 60};
+	char *text = write_text(sample_profile_orders(), &o);
+
+	assert_non_null(
+		strstr(text, "    4250\n            GET:/orders/{id}  lock 400.1, net 122.2\n"));
+	assert_non_null(strstr(text, "  left by longjmp or exception, net 400.0\n"));
+	assert_non_null(strstr(
+		text,
+		"    pthread_mutex_lock\n     301.3     301.3      1        futex_wait_queue     lock\n"));
 	free(text);
 }
 
@@ -283,6 +297,7 @@ int main(void)
 		cmocka_unit_test(short_names_are_apart_from_the_calls),
 		cmocka_unit_test(header_agrees_with_the_tables),
 		cmocka_unit_test(calls_left_out_are_in_the_table),
+		cmocka_unit_test(narrow_terminals_keep_names_and_causes),
 		cmocka_unit_test(much_time_before_the_threshold_gives_a_hint),
 		cmocka_unit_test(kernel_frames_are_cut_to_the_last),
 		cmocka_unit_test(statistics_are_shown_when_verbose),

@@ -40,8 +40,12 @@ static void print_text(const struct doctor *d)
 		if (f->fix[0])
 			printf("  %-4s  %-22s -> %s\n", "", "", f->fix);
 	}
-	printf("\n%s\n", doctor_is_usable(d) ? "spanprof can be used here"
-					     : "spanprof cannot be used here: see FAIL above");
+	if (doctor_is_usable(d))
+		printf("\nspanprof can be used here\n");
+	else if (doctor_is_only_process(d))
+		printf("\nspanprof can be used here, but not with this process: see FAIL above\n");
+	else
+		printf("\nspanprof cannot be used here: see FAIL above\n");
 }
 
 int cmd_doctor(int argc, char **argv)

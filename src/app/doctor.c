@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -19,6 +20,15 @@ bool doctor_is_usable(const struct doctor *d)
 		if (d->at[i].level == FINDING_FAIL)
 			return false;
 	return true;
+}
+
+bool doctor_is_only_process(const struct doctor *d)
+{
+	bool other = false;
+
+	for (size_t i = 0; i < d->n; i++)
+		other |= d->at[i].level == FINDING_FAIL && strcmp(d->at[i].group, DOCTOR_PROCESS);
+	return !other && !doctor_is_usable(d);
 }
 
 void doctor_add(struct doctor *d, enum finding_level level, const char *group, const char *what,

@@ -20,6 +20,9 @@ struct finding {
 	char fix[256]; /* "" when there is nothing to do */
 };
 
+#define DOCTOR_PROCESS \
+	"process" /* the group of what is wrong with a process, not with the machine */
+
 /* A vector (base/vec.h). */
 struct doctor {
 	struct finding *at;
@@ -30,6 +33,9 @@ struct doctor {
 void doctor_deinit(struct doctor *d);
 /* False when something that spanprof cannot do without does not work. */
 bool doctor_is_usable(const struct doctor *d);
+
+/* False, but for nothing else than the process that was named. */
+bool doctor_is_only_process(const struct doctor *d);
 
 /* Without memory a finding is lost; nothing else can go wrong. */
 void doctor_add(struct doctor *d, enum finding_level level, const char *group, const char *what,

@@ -11,7 +11,7 @@
 
 enum { MODULES_MAX = 512 };
 
-#define GROUP_PROCESS "process"
+#define GROUP_PROCESS DOCTOR_PROCESS
 #define GROUP_MODULES "files of the process"
 
 static const struct {

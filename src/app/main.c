@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c: the command table. */
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -46,6 +47,22 @@ static void hold_standard_files(void)
 			open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* What could not be written is a failure, whoever wrote it. */
+static int written(int status)
+{
+	int fd = fileno(stdout);
+
+	/* Closed from the start: who needs it has complained. */
+	if (fd >= 0 && fcntl(fd, F_GETFL) & O_PATH)
+		return status;
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	if (status == 0)
+		fprintf(stderr, "spanprof: error: cannot write to standard output: %s\n",
+			errno ? strerror(errno) : "an earlier write failed");
+	return status ? status : EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
 	static char help_option[] = "--help";
@@ -63,16 +80,16 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		print_help(stdout);
-		return 0;
+		return written(0);
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "version")) {
 		printf("spanprof %s\n", SPANPROF_VERSION);
-		return 0;
+		return written(0);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (strcmp(argv[1], commands[i].name) != 0)
 			continue;
-		return commands[i].fn(argc - 1, argv + 1);
+		return written(commands[i].fn(argc - 1, argv + 1));
 	}
 	fprintf(stderr, "spanprof: error: there is no command '%s'; see 'spanprof --help'\n",
 		argv[1]);

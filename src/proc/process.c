@@ -94,9 +94,10 @@ int process_read(pid_t pid, struct process *ret, struct errmsg *e)
 				  pid);
 	if (r == -EACCES || r == -EPERM)
 		return errmsg_set(
-			e, -EACCES,
-			"cannot look at process %d: %s; run as root or with CAP_SYS_PTRACE", pid,
-			strerror(-r));
+			e, -EACCES, "cannot look at process %d: %s; %s", pid, strerror(-r),
+			geteuid() == 0
+				? "that root may not either means that the process is protected (a container, or a security module)"
+				: "run as root or with CAP_SYS_PTRACE");
 	if (r)
 		return errmsg_set(e, r, "cannot read about process %d: %s", pid, strerror(-r));
 	group = thread_group_of(pid);

@@ -92,6 +92,24 @@ def unusable_stdout(kind):
     one_line(done.returncode, done.stderr, 1, "standard output", kind.replace("read-only", "reading only"))
 
 
+@cases(["presets", "presets redis", "--help", "run --help", "--version", "doctor"])
+def full_stdout(arguments):
+    """Short output is written at the end, when the command has said that it worked."""
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([SPANPROF, *arguments.split()], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    check(done.returncode == 1, f"exit status {done.returncode}: {done.stderr}")
+    check("cannot write to standard output: No space left" in done.stderr or arguments == "doctor", done.stderr)
+
+
+@test
+def doctor_tells_the_process_from_the_machine():
+    need_bpf()
+    process = subprocess.Popen(["true"])
+    process.wait()
+    status, out, _ = spanprof("doctor", "-p", process.pid)
+    check(status == 1 and "can be used here, but not with this process" in out, out)
+
+
 @test
 def few_files():
     text = 'ulimit -n 20; exec "$0" run -p $$ --endpoint request --for 1s'

@@ -25,6 +25,7 @@ struct samples {
 	char names[NAMES_SHOWN][NAME_BYTES];
 	size_t n;
 	uint64_t n_seen;
+	uint64_t n_nameless; /* of which nothing could be read */
 };
 
 static void print_place(const struct plan_target *t, const char *title)
@@ -94,6 +95,7 @@ static void on_record(void *ctx, const void *record, size_t bytes)
 		return;
 	s->n_seen++;
 	endpoint_format_name(s->ep, end->name, end->name_bytes, name, sizeof(name));
+	s->n_nameless += !strcmp(name, endpoint_display(s->ep));
 	for (size_t i = 0; i < s->n; i++)
 		if (strcmp(s->names[i], name) == 0)
 			return;
@@ -152,6 +154,10 @@ static void print_samples(const struct samples *s, const struct latency *l, uint
 		       "", l->n_enter - l->n_leave);
 	for (size_t i = 0; i < s->n; i++)
 		printf("%-10s %s\n", i ? "" : "names", s->names[i]);
+	if (endpoint_has_name(s->ep) && s->n_nameless)
+		printf("%-10s of %" PRIu64 " of %" PRIu64
+		       " calls no name could be read: the function's name stands for it\n",
+		       "warning", s->n_nameless, s->n_seen);
 	if (s->n == 0)
 		printf("%-10s none: no call with a known end was seen\n", "names");
 }

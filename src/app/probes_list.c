@@ -72,7 +72,16 @@ static const char *why_not(const struct symtab_symbol *sym, unsigned int runtime
 	return NULL;
 }
 
-/* What serves a request calls other functions. */
+/* A jump out of the function: it ends by another one. Others that are indirect are those of a switch. */
+static bool leaves(const struct site_function *fn, size_t off, const struct insn *i)
+{
+	if (i->flow == INSN_JMP_INDIRECT)
+		return off + i->bytes == fn->function_bytes;
+	return i->flow == INSN_JMP && fn->function_bytes &&
+	       i->target - fn->vaddr >= fn->function_bytes;
+}
+
+/* What serves a request calls other functions, by a jump when nothing is left to do after it. */
 static bool makes_calls(const struct site_function *fn)
 {
 	struct insn i;
@@ -80,7 +89,7 @@ static bool makes_calls(const struct site_function *fn)
 	for (size_t off = 0; off < fn->code_bytes; off += i.bytes) {
 		if (decode_insn(fn->code + off, fn->code_bytes - off, fn->vaddr + off, &i) < 0)
 			break;
-		if (i.flow == INSN_CALL || i.flow == INSN_CALL_INDIRECT)
+		if (i.flow == INSN_CALL || i.flow == INSN_CALL_INDIRECT || leaves(fn, off, &i))
 			return true;
 	}
 	return false;
@@ -127,11 +136,29 @@ static bool collect_symbol(void *ctx, const struct symtab_symbol *sym)
 	return c->error == 0;
 }
 
-/* Those that sound most like requests first, else as in the symbol tables. */
+/* A function of the standard library of C++ or Rust that is in the program itself. */
+static bool is_library(const char *name)
+{
+	static const char *const prefixes[] = {"std::",   "core::",   "alloc::",     "<std::",
+					       "<core::", "<alloc::", "__gnu_cxx::", "hashbrown::"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
+/* By the name as people write it: a mangled one has the types of arguments in it. */
+static int rank_of(const struct candidate *f)
+{
+	return is_library(f->function.name) ? -1 : sound_of(f->function.name);
+}
+
+/* Those that sound most like requests first, else as in the symbol tables; libraries last. */
 static int by_sound(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
-	int sx = sound_of(x->function.symbol), sy = sound_of(y->function.symbol);
+	int sx = rank_of(x), sy = rank_of(y);
 
 	if (sx != sy)
 		return sy - sx;

@@ -155,6 +155,40 @@ def a_process_that_is_gone():
     check(status == 1 and not usable and "process" in levels["failure"], f"{levels}")
 
 
+# handle_request() ends in a jump to another function; get_request() calls nothing; the third is the library's.
+REQUESTS = """
+#include <unistd.h>
+__attribute__((noinline)) int work(const char *name) { __asm__ volatile("" ::"r"(name)); usleep(1000); return 7; }
+__attribute__((noinline)) int handle_request(const char *name) { __asm__ volatile(""); return work(name + 1); }
+__attribute__((noinline)) int get_request(const char *name) { __asm__ volatile("" ::"r"(name)); return 3; }
+__attribute__((noinline)) int take(const char *) __asm__("_ZN4core7request4execEv");
+int take(const char *name) { __asm__ volatile(""); return 1 + work(name); }
+int main(void)
+{
+	for (;;)
+		handle_request((const char *)16), get_request(""), take("x");
+}
+"""
+
+
+@test
+def functions_that_serve_requests():
+    """One that ends in a jump is among them; those of the standard library come last."""
+    with folder() as path:
+        (path / "x.c").write_text(REQUESTS)
+        subprocess.run(["gcc", "-O2", "-fcf-protection=none", "-o", path / "x", path / "x.c"], check=True)
+        process = subprocess.Popen([path / "x"])
+        try:
+            status, out, err = spanprof("probes", "-p", process.pid)
+            found = [text.split()[3] for text in out.splitlines()[1:]]
+            check(status == 0 and found == ["handle_request", "core::request::exec"], f"{out} {err}")
+            # Where nothing can be read, the function's name is no name of a call.
+            status, out, err = spanprof("probes", "-p", process.pid, "--for", "1s", "--check", "handle_request(str(arg0))")
+            check(status == 0 and re.search(r"of (\d+) of \1 calls no name could be read", out), f"{out} {err}")
+        finally:
+            stop(process)
+
+
 @test
 def hostile_names():
     """A function and a program whose names would change a terminal: no output of any command has them as they are."""

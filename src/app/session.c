@@ -6,8 +6,10 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
 #include "app/child.h"
@@ -257,9 +259,39 @@ static int add_processes(struct session *s)
 	return r;
 }
 
-static int start_command(struct session *s)
+/* With --exe the command may be a script that starts the program; else it is the program. */
+static bool is_wanted(const struct session *s, const char *path)
+{
+	struct stat file, wanted;
+
+	if (stat(path, &file))
+		return true;
+	for (size_t i = 0; i < s->o->exes.n; i++)
+		if (!stat(s->o->exes.at[i], &wanted) && wanted.st_dev == file.st_dev &&
+		    wanted.st_ino == file.st_ino)
+			return true;
+	return !s->o->exes.n;
+}
+
+static int add_command(struct session *s, struct errmsg *e)
 {
 	char path[PROCESS_PATH_MAX];
+	size_t n;
+	int r;
+
+	process_exe_path(s->child, path, sizeof(path));
+	if (!is_wanted(s, path))
+		return 0;
+	r = engine_add_process(s->engine, s->child, specs_instance_of(&s->specs, path), e);
+	n = strlen(e->text);
+	if (r == -ENOENT && n && !s->o->exes.n)
+		snprintf(e->text + n, sizeof(e->text) - n,
+			 "; when the command is a script or a wrapper: --exe PROGRAM -- COMMAND");
+	return r;
+}
+
+static int start_command(struct session *s)
+{
 	struct errmsg e = {};
 	int r;
 
@@ -269,8 +301,7 @@ static int start_command(struct session *s)
 	if (r)
 		return fail("cannot start the command", r, &e);
 	files_limit_restore(s->child, &s->old_files);
-	process_exe_path(s->child, path, sizeof(path));
-	r = engine_add_process(s->engine, s->child, specs_instance_of(&s->specs, path), &e);
+	r = add_command(s, &e);
 	if (!r)
 		r = child_continue(s->child);
 	if (r) {

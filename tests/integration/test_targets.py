@@ -112,6 +112,22 @@ def signals_are_passed_on_to_the_command(name):
 
 
 @test
+def command_that_is_a_script():
+    """The program that it starts is profiled when it is named; when it is not, the message says so."""
+    with folder() as path:
+        program = TARGETS / "phases-gcc-O2"
+        script = path / "start.sh"
+        script.write_text(f"#!/bin/sh\necho go | {program} -n 100 a=sleep:30\nexit 5\n")
+        script.chmod(0o755)
+        status, _, stderr = spanprof("run", "-o", path / "out.json", "--format", "json", "--exe", program, *OPTIONS,
+                                     "--", script)
+        check(status == 5, f"exit status {status}: {stderr}")
+        check(load(path / "out.json").calls() > 0, stderr)
+        status, _, stderr = spanprof("run", "--endpoint", "request", "--", script)
+        check(status == 1 and "--exe PROGRAM -- COMMAND" in stderr, f"exit status {status}: {stderr}")
+
+
+@test
 def an_interrupt_ends_the_run_alone():
     """Sent by a process, not by a terminal; the next one is for the command, which is waited for."""
     with folder() as path:

@@ -156,4 +156,24 @@ def limits_are_kept_and_counted():
     check(profile.counters.get("parallel_limit") == 4, f"counters {profile.losses}")
 
 
+@test
+def losses_are_told():
+    """A buffer that is far too small: what is said to be lost is what is missing, by the target's own count."""
+    profile, truth = profile_phases("gcc-O2", "-t", 8, "-n", 30, "a=deep:4,spin:3", endpoint="request", options=(
+        "--min-duration", "1ms", "--period", "1ms", "--max-parallel", "0", "--ring", "8K"))
+    calls = len([e for e in truth if e.what == "call"])
+    check(profile.calls() == calls == 240, f"{profile.calls()} calls counted, {calls} made")
+    lost = sum(v for k, v in profile.losses.items() if k.startswith("ring_full"))
+    check(lost > 0, f"the buffer was too large for this test: {profile.losses}")
+    not_profiled = profile.losses.get("ring_full_promoted", 0)
+    check(len(profile.spans) + not_profiled == calls, f"{len(profile.spans)} spans, {not_profiled} not profiled")
+    kept = sum(s.raw["snapshots_kept"] for s in profile.spans)
+    due = sum(s.raw["snapshots_due"] for s in profile.spans)
+    check(kept < due, f"{kept} of {due} snapshots were kept")
+    near(profile.raw["completeness"]["ratio"], kept / due, 1e-3, "completeness")
+    for span in profile.spans:
+        near(sum(s.wall for s in span.samples), span.duration, 2, "no time is lost with a snapshot")
+        check(sum(x["count"] for x in span.raw["samples"]) <= span.raw["snapshots_kept"], f"{span.raw}")
+
+
 main(needs=[need_bpf])

@@ -31,6 +31,7 @@ struct candidate {
 	struct resolved function;
 	struct site site;
 	size_t idx; /* among those found, in the order of the symbol tables */
+	int sound;  /* how much its name reads like that of a function that serves requests */
 	bool has_site;
 	bool makes_calls;
 	const char *why_not; /* NULL: can be probed */

@@ -41,21 +41,44 @@ static const char *const request_words[] = {
 	"request", "dispatch", "execute", "command", "query",  "handle",
 	"process", "serve",    "service", "invoke",  "accept", "transaction",
 };
-enum { TELLING_WORDS = 6 };
+enum { TELLING_WORDS = 6, SOUND_MAX = 4 };
 
-/* 2: it has one of the telling words, 1: one of the others, or begins with on_; 0: none. */
-static int sound_of(const char *name)
+/* The function's own name, without the classes and namespaces that it is in. */
+static const char *own_name(const char *shown)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(request_words); i++)
-		if (strcasestr(name, request_words[i]))
-			return i < TELLING_WORDS ? 2 : 1;
-	return strncasecmp(name, "on_", 3) == 0;
+	const char *own = shown;
+	int depth = 0;
+
+	for (const char *p = shown; *p; p++) {
+		depth += (*p == '<' || *p == '(') - (*p == '>' || *p == ')');
+		if (depth == 0 && p[0] == ':' && p[1] == ':')
+			own = p + 2;
+	}
+	return own;
+}
+
+/* 4, 3: its own name has a telling word, and others or not; 2: it has others; 1: what it is in has. */
+static int sound_of(const char *shown)
+{
+	const char *own = own_name(shown);
+	int telling = 0, words = strncasecmp(own, "on_", 3) == 0, around = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(request_words); i++) {
+		bool in_own = strcasestr(own, request_words[i]);
+
+		telling += in_own && i < TELLING_WORDS;
+		words += in_own;
+		around |= strcasestr(shown, request_words[i]) != NULL;
+	}
+	if (telling)
+		return words > 1 ? SOUND_MAX : SOUND_MAX - 1;
+	return words ? 2 : around;
 }
 
 static bool is_wanted(const struct probes_command *c, const char *name, const char *shown)
 {
 	if (!c->pattern)
-		return c->all || sound_of(name);
+		return c->all || sound_of(shown);
 	if (glob_is_pattern(c->pattern))
 		return glob_match(c->pattern, name) || glob_match(c->pattern, shown);
 	return strcasestr(name, c->pattern) || strcasestr(shown, c->pattern);
@@ -112,6 +135,18 @@ static void choose_site(struct candidate *f, struct binary *b)
 		f->why_not = "the kernel accepts no probe on its first instructions";
 }
 
+/* A function of the standard library of C++ or Rust that is in the program itself. */
+static bool is_library(const char *name)
+{
+	static const char *const prefixes[] = {"std::",   "core::",   "alloc::",     "<std::",
+					       "<core::", "<alloc::", "__gnu_cxx::", "hashbrown::"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
+			return true;
+	return false;
+}
+
 static bool collect_symbol(void *ctx, const struct symtab_symbol *sym)
 {
 	struct collect *c = ctx;
@@ -128,6 +163,7 @@ static bool collect_symbol(void *ctx, const struct symtab_symbol *sym)
 		.binary = c->binary, .bias = c->bias, .vaddr = sym->vaddr, .bytes = sym->size};
 	snprintf(f.function.name, sizeof(f.function.name), "%s", shown);
 	snprintf(f.function.symbol, sizeof(f.function.symbol), "%s", sym->name);
+	f.sound = is_library(shown) ? -1 : sound_of(shown);
 	f.why_not = why_not(sym, binary_runtimes(c->binary));
 	choose_site(&f, c->binary);
 	if (!f.makes_calls && !c->command->pattern && !c->command->all)
@@ -136,32 +172,13 @@ static bool collect_symbol(void *ctx, const struct symtab_symbol *sym)
 	return c->error == 0;
 }
 
-/* A function of the standard library of C++ or Rust that is in the program itself. */
-static bool is_library(const char *name)
-{
-	static const char *const prefixes[] = {"std::",   "core::",   "alloc::",     "<std::",
-					       "<core::", "<alloc::", "__gnu_cxx::", "hashbrown::"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
-		if (!strncmp(name, prefixes[i], strlen(prefixes[i])))
-			return true;
-	return false;
-}
-
-/* By the name as people write it: a mangled one has the types of arguments in it. */
-static int rank_of(const struct candidate *f)
-{
-	return is_library(f->function.name) ? -1 : sound_of(f->function.name);
-}
-
 /* Those that sound most like requests first, else as in the symbol tables; libraries last. */
 static int by_sound(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
-	int sx = rank_of(x), sy = rank_of(y);
 
-	if (sx != sy)
-		return sy - sx;
+	if (x->sound != y->sound)
+		return y->sound - x->sound;
 	return x->idx < y->idx ? -1 : x->idx > y->idx;
 }
 

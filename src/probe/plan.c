@@ -350,9 +350,9 @@ static bool add_usdt_place(struct plan_target *t, struct module *m, const struct
 	return true;
 }
 
-/* All places of a USDT probe in one module; ret_arguments (owned by the caller): of the first. */
-static int find_usdt(struct binary *b, const struct endpoint_target *target, struct plan_target *t,
-		     char **ret_arguments)
+/* All places in one module; ret_arguments (owned by the caller): of the first. reads: only those with the same. */
+static int find_usdt(struct binary *b, const struct endpoint_target *target, bool reads,
+		     struct plan_target *t, char **ret_arguments)
 {
 	struct module *m = binary_module(b);
 	AUTO_FREE uint8_t *data = NULL;
@@ -360,7 +360,6 @@ static int find_usdt(struct binary *b, const struct endpoint_target *target, str
 	struct section base = {0};
 	struct usdt_note note;
 	size_t bytes, off = 0;
-	bool unsafe = false;
 	int r = read_section(m, ".note.stapsdt", NOTES_BYTES_MAX, &data, &bytes);
 
 	if (r < 0)
@@ -374,12 +373,12 @@ static int find_usdt(struct binary *b, const struct endpoint_target *target, str
 			arguments = strdup(note.arguments);
 		if (!arguments)
 			return -ENOMEM;
-		/* Places whose arguments lie elsewhere need another program: they are left out. */
-		if (strcmp(arguments, note.arguments) == 0)
-			unsafe |= !add_usdt_place(t, m, &note, &base);
+		if ((reads && strcmp(arguments, note.arguments) != 0) ||
+		    !add_usdt_place(t, m, &note, &base))
+			t->n_left_out++;
 	}
 	if (t->n == 0)
-		return unsafe ? -EOPNOTSUPP : -ENOENT;
+		return t->n_left_out ? -EOPNOTSUPP : -ENOENT;
 	*ret_arguments = TAKE_PTR(arguments);
 	return 0;
 }
@@ -395,7 +394,9 @@ static int resolve_usdt(const struct resolve_input *in, const struct endpoint *e
 		struct binary *b;
 		int r = binaries_get(in->binaries, mods[i].module, &b);
 
-		r = r < 0 ? r : find_usdt(b, target, t, ret_arguments);
+		r = r < 0 ? r
+			  : find_usdt(b, target, endpoint_needs(ep) & ENDPOINT_NEEDS_NAMES, t,
+				      ret_arguments);
 		if (r == -ENOENT)
 			continue;
 		if (r == -EOPNOTSUPP)
@@ -527,6 +528,9 @@ static void note_warnings(struct plan *p, const struct plan_options *o)
 		warn(p, p->entry.function.note, "");
 	if (!p->entry.places[0].site.cheap)
 		warn_dear(p);
+	if (p->entry.n_left_out + p->end.n_left_out)
+		warn(p, p->entry.function.name,
+		     ": some of its places are left out, as their arguments lie elsewhere or no probe can be there");
 	if (p->leave == LEAVE_RET)
 		warn(p, p->entry.function.name,
 		     ": each return pays for single-stepping (about 1 us, on virtual machines up to 12 us)");
@@ -560,14 +564,10 @@ static int compile(const struct endpoint *ep, struct plan *p, const char *entry_
 		   const char *end_arguments, uint32_t *ret_keep, struct errmsg *e)
 {
 	const struct site *first = &p->entry.places[0].site;
-	struct lookup at_entry = {.function = &p->entry.function,
-				  .usdt_arguments = entry_arguments,
-				  .sp_shift = first->sp_slots * 8LL,
-				  .sp_unknown = first->by_rbp,
-				  .several = p->entry.n > 1};
-	struct lookup at_end = {.function = &p->end.function,
-				.usdt_arguments = end_arguments,
-				.several = p->end.n > 1 || endpoint_other_end(ep)};
+	struct lookup at_entry = {&p->entry.function, entry_arguments, first->sp_slots * 8LL,
+				  first->by_rbp, p->entry.n > 1};
+	struct lookup at_end = {&p->end.function, end_arguments, 0, false,
+				p->end.n > 1 || endpoint_other_end(ep)};
 	AUTO_FREE struct endpoint_code *code = malloc(sizeof(*code));
 	struct expression_resolver entry, end;
 	struct endpoint_build build;

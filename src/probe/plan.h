@@ -26,7 +26,7 @@ struct plan_place {
 struct plan_target {
 	struct resolved function;
 	struct plan_place places[PLAN_PLACES_MAX];
-	size_t n;
+	size_t n, n_left_out; /* USDT probes: places that are not probed */
 };
 
 struct plan {

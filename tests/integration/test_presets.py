@@ -103,9 +103,22 @@ def mariadb_statements():
 
 
 @test
+def mysql():
+    """With MySQL's function and structures, as Debian has no server of it."""
+    with folder() as path, Target("mysqld", 5) as target:
+        with profiling(path / "out.json", "--preset", "mysql", "-p", target.pid, "--min-duration", "1ms", "--period", "1ms"):
+            target.play()
+        check(target.end() == 0, "the target's own checks")
+        profile = load(path / "out.json")
+        check(profile.calls() == 20 and profile.endpoints[0]["ended"] == 20, f"{profile.calls()} calls of 20")
+        got = {n["name"] for n in profile.endpoints[0]["names"]}
+        check(got == {"select ?", "PREPARE select ? from tables", "INIT DB shop", "PING ?"}, f"names {got}")
+
+
+@test
 def redis():
     with Redis() as server, folder() as path:
-        if server.version not in ("6.0", "7.0", "8.0"):
+        if server.version not in ("6.0", "6.2", "7.0", "7.2", "7.4", "8.0"):
             raise Skip(f"the preset does not know the names' place in Redis {server.version}")
         before = server.commands_processed()
         with profiling(path / "out.json", *preset("redis", server, "--min-duration", "100ms")):
@@ -428,6 +441,47 @@ def probes_of_a_server():
         check(status == 1 and "no function" in err, err)
         status, out, err = spanprof("probes", "-p", server.pid, "--check", "processComand")
         check(status == 1 and "processCommand" in err, f"the nearest name is told: {err}")
+
+
+def rows_of_count(server, work, *words):
+    """probes --count while two clients work: the functions in its order, each with its columns."""
+    done = threading.Event()
+
+    def client():
+        while not done.is_set():
+            work()
+
+    threads = [threading.Thread(target=client) for _ in range(2)]
+    for t in threads:
+        t.start()
+    try:
+        status, out, err = spanprof("probes", "-p", server.pid, "--count", "3s", *words, seconds=120)
+    finally:
+        done.set()
+        for t in threads:
+            t.join()
+    check(status == 0, err)
+    return {row.split("  (too busy")[0].split()[-1]: row.split() for row in out.splitlines()[1:]}
+
+
+COUNTED = {
+    "php-fpm": (PhpFpm, lambda s: s.request("how=plain"), ("php_execute_script", "php_request_startup")),
+    "mariadb": (MariaDB, lambda s: s.sql("select 1;\n" * 50), ("dispatch_command",)),
+    "redis": (Redis, lambda s: s.bench(200, clients=2), ("processCommand",)),
+}
+
+
+@cases(list(COUNTED))
+def endpoints_are_found_by_counting(name):
+    """Without a pattern: those that serve the requests are among the first, with the rate of the requests."""
+    make, work, wanted = COUNTED[name]
+    with make() as server:
+        rows = rows_of_count(server, lambda: work(server))
+        first = list(rows)[:10]
+        check(set(wanted) <= set(first), f"{wanted} are not among {first}")
+        for function in wanted:
+            calls, ends = int(rows[function][1]), int(rows[function][2])
+            check(calls > 20 and 0.7 * calls <= ends <= calls + 2, f"{rows[function]}")
 
 
 class ChurningApache(Apache):

@@ -8,7 +8,7 @@ import signal
 import subprocess
 
 from harness import (TARGETS, Lines, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, profiling, spanprof,
-                     stop, test)
+                     stop, test, wait_until)
 
 GO = """package main
 import ("bufio"; "fmt"; "os")
@@ -224,6 +224,28 @@ def beside_bpftrace():
                 stop(other)
         endpoint = load(path / "out.json").endpoints[0]
         check(endpoint["calls"] == 1000 and endpoint["ended"] >= 995, f"{endpoint['ended']} ends")
+
+
+@test
+def beside_perf():
+    """Another profiler that samples the same threads."""
+    if not shutil.which("perf"):
+        raise Skip("perf is not installed")
+    with folder() as path, Target("dangers", "returns", 3000) as target:
+        with subprocess.Popen(["perf", "record", "-q", "-e", "cpu-clock", "-F", "999", "-g", "-p", str(target.pid), "-o",
+                               path / "perf.data"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as other:
+            try:
+                wait_until(lambda: (path / "perf.data").exists(), "perf records")
+                with profiling(path / "out.json", "-p", target.pid, "--endpoint", "request", "--min-duration", "1ns",
+                               "--period", "1ms"):
+                    target.play()
+                check(target.end() == 0, "the target's own checks")
+                status = other.wait(30)
+                check(status == 0, f"perf: exit status {status}: {other.stderr.read()}")
+            finally:
+                stop(other)
+        endpoint = load(path / "out.json").endpoints[0]
+        check(endpoint["calls"] == 3000 and endpoint["ended"] >= 2995, f"{endpoint['ended']} ends")
 
 
 @test

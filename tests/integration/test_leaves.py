@@ -81,4 +81,15 @@ def usdt_pair(build):
     counted(profile, calls)
 
 
+@cases(BUILDS)
+def usdt_at_several_places(build):
+    """All of them where no argument is read; those that have it elsewhere are left out with a warning."""
+    profile, calls, err = play(build, "scattered", "usdt:leaves:scattered")
+    counted(profile, calls)
+    check("left out" not in err, err)
+    profile, calls, err = play(build, "scattered", "usdt:leaves:scattered(uint(arg0))")
+    counted(profile, calls // 2)
+    check("some of its places are left out" in err, err)
+
+
 main(needs=[need_bpf])

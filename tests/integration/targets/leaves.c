@@ -29,6 +29,7 @@ FRAME void never(long n);
 FRAME long work(long n);
 FRAME long place(long n);
 FRAME long pair(long n);
+FRAME long scattered(long n);
 
 /* A statically defined probe with one argument, as <sys/sdt.h> makes it. */
 #define USDT(name, argument)                                           \
@@ -155,6 +156,24 @@ long pair(long n)
 	return work(n);
 }
 
+/* The same probe at two places, with its argument in different ones. */
+long scattered(long n)
+{
+	n_calls++;
+	if (n % 2) {
+		USDT("scattered", n);
+		return work(n) + 1;
+	}
+	USDT("scattered", 12345L);
+	return work(n) + 2;
+}
+
+static void play_scattered(long count)
+{
+	for (long i = 0; i < count; i++)
+		expect(scattered(i) == work(i) + 2 - i % 2);
+}
+
 static void play_place(long count)
 {
 	for (long i = 0; i < count; i++)
@@ -236,9 +255,11 @@ static const struct way {
 	const char *name;
 	void (*play)(long count);
 } ways[] = {
-	{"several", play_several}, {"tail", play_tail},   {"pointer", play_pointer},
-	{"recurse", play_recurse}, {"table", play_table}, {"never", play_never},
-	{"jit", play_jit},         {"place", play_place}, {"pair", play_pair},
+	{"several", play_several}, {"tail", play_tail},
+	{"pointer", play_pointer}, {"recurse", play_recurse},
+	{"table", play_table},     {"never", play_never},
+	{"jit", play_jit},         {"place", play_place},
+	{"pair", play_pair},       {"scattered", play_scattered},
 };
 
 static void wait_for_line(const char *say)

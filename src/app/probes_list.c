@@ -284,7 +284,7 @@ static size_t list_notes(struct module *m, const struct probes_command *c, bool 
 		char name[256];
 
 		snprintf(name, sizeof(name), "%s:%s", note.provider, note.name);
-		if (!c->all && c->pattern && !is_wanted(c, name, name))
+		if (!c->all && c->pattern && !is_wanted(c, note.name, name))
 			continue;
 		if (is_first && !n)
 			print_heading();

@@ -484,6 +484,30 @@ def endpoints_are_found_by_counting(name):
             check(calls > 20 and 0.7 * calls <= ends <= calls + 2, f"{rows[function]}")
 
 
+@test
+def probes_of_postgres():
+    """USDT probes with their semaphores are listed, and a dry run of one shows its place and the names that it reads."""
+    with Postgres() as server:
+        status, out, err = spanprof("probes", "-p", server.pid, "query__*")
+        check(status == 0 and "usdt:postgresql:query__start  1 arguments, semaphore (postgres)" in out, out + err)
+        done = threading.Event()
+
+        def work():
+            while not done.is_set():
+                server.sql("".join(f"select {i};\n" for i in range(20)))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            status, out, err = spanprof("probes", "-p", server.pid, "--check", "usdt:postgresql:query__start(str(arg0))")
+        finally:
+            done.set()
+            thread.join()
+        check(status == 0 and "semaphore" in out and "leave      end" in out, out + err)
+        names_read = [t[11:] for t in out[out.index("names"):].splitlines()]
+        check(len(names_read) == 10 and all(n.startswith("select ") for n in names_read), f"{names_read}")
+
+
 class ChurningApache(Apache):
     """Its workers serve a few connections each, so that most of them are forked while it is watched."""
 

@@ -259,20 +259,27 @@ def uretprobes_for_comparison():
         check(profile.endpoints[0]["ended"] == profile.calls() > 0, f"{profile.endpoints[0]['ended']}")
 
 
-@test
-def go_is_refused():
+@cases(["", "-s -w"])
+def go_is_refused(flags):
+    """Also without symbols: it has its own tables."""
     if not shutil.which("go"):
         raise Skip("go is not installed")
     with folder() as path:
         (path / "x.go").write_text(GO)
         env = {**os.environ, "GOCACHE": str(path / "cache"), "GOFLAGS": "-mod=mod", "GO111MODULE": "off",
                "HOME": str(path), "CGO_ENABLED": "0"}
-        subprocess.run(["go", "build", "-o", path / "x", path / "x.go"], env=env, check=True, timeout=240)
+        subprocess.run(["go", "build", "-ldflags", flags, "-o", path / "x", path / "x.go"], env=env, check=True, timeout=240)
         with subprocess.Popen([path / "x"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             try:
                 Lines(process.stdout).wait_for("^ready$")
                 process_target = type("T", (), {"pid": process.pid})
-                refused(process_target, "main.Handle", "Go program")
+                if flags:
+                    status, _, err = spanprof("run", "-p", process.pid, "--endpoint", "main.Handle", "--for", "1s")
+                    check(status == 1 and process.poll() is None, err)
+                else:
+                    refused(process_target, "main.Handle", "Go program")
+                status, out, _ = spanprof("doctor", "-p", process.pid)
+                check("Go: its functions cannot be endpoints" in out, out)
             finally:
                 stop(process)
 

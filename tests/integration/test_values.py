@@ -4,6 +4,9 @@
 
 All expressions of one program are endpoints of one run: the same calls, named in each way.
 """
+import re
+import subprocess
+
 from harness import TARGETS, Skip, Target, cases, check, folder, load, main, need_bpf, profiling, spanprof, test
 
 COUNT = 4
@@ -159,6 +162,35 @@ def read_at_the_end_function(build):
         status, _, err = spanprof("run", "-p", target.pid, "--for", "1s", "--endpoint",
                                   "serve;end=fill|wild;leave-name=str(*global(site_name))")
         check(status == 1 and "cannot be read here" in err, err)
+
+
+@cases(BUILDS)
+def alternatives(build):
+    """The first one that fits this build: by DWARF, by its path, its build ID, a text in it; or none, which is said."""
+    offsets, wrong = "str(*(arg0 + 32))", "str(arg3)"
+    build_id = re.search(r"Build ID: ([0-9a-f]+)", subprocess.run(["readelf", "-n", TARGETS / build], capture_output=True,
+                                                                  text=True, check=True).stdout)[1]
+    methods = {"GET", "POST"}
+    got, _, err = names_of(build, [
+        f"serve(str(r->method) | {wrong})", f"serve(str(r->gone) | {offsets})",
+        f"serve({wrong} @ \"*/other\" | {offsets} @ \"*/{build}\")",
+        f"serve({wrong} @ \"build-id:000\" | {offsets} @ \"build-id:{build_id[:12]}\")",
+        f"serve({wrong} @ \"text:filled at*\" | {offsets} @ \"text:filled by*\")",
+        f"serve({wrong} @ \"text:nowhere to be found*\" | str(r->gone) | {offsets} @ \"build-id:000\")"])
+    names = list(got.values())
+    check(names == [methods] * 5 + [{"serve"}], f"{got}")
+    check(err.count("cannot name endpoints of this build, profiling without names") == 1, err)
+
+
+@test
+def without_dwarf():
+    """A name of a field is refused, and says why; by offsets it is read all the same."""
+    with folder() as path:
+        subprocess.run(["strip", "-g", "-o", path / "program", TARGETS / "values-gcc-none"], check=True)
+        with Target(path / "program", 1) as target:
+            status, _, err = spanprof("run", "-p", target.pid, "--endpoint", "serve(r->method)", "--for", "1s")
+            check(status == 1 and "has no debug information (DWARF)" in err, err)
+        all_named(path / "program", {"serve(str(r->method) | str(*(arg0 + 32)))": {"GET", "POST"}})
 
 
 CONDITIONS = {

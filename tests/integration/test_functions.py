@@ -11,7 +11,7 @@ import threading
 
 from harness import Lines, Skip, Spanprof, cases, check, folder, load, main, need_bpf, need_program, profiling, spanprof, stop, test
 from more_servers import ApachePhp, Nginx, PhpFpm, certificate
-from servers import Apache, MariaDB, Postgres, Redis, free_port, run
+from servers import Apache, MariaDB, Postgres, Redis, Server, free_port, run
 
 OPTIONS = ("--min-duration", "100ms", "--period", "10ms")
 PYTHON = "/usr/bin/python3"
@@ -393,6 +393,44 @@ def nginx():
     c.end()
 
 
+class Memcached(Server):
+    def prepare(self):
+        need_program("memcached")
+        self.binary = "/usr/bin/memcached"
+        self.socket = self.dir / "memcached.sock"
+
+    def command(self):
+        return [self.binary, "-u", "root", "-s", self.socket, "-t", 2, "-m", 16]
+
+    def ask(self, requests):
+        """Each request alone; the answers in one text."""
+        answers = b""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(20)
+            s.connect(str(self.socket))
+            for request in requests:
+                s.sendall(request)
+                answers += s.recv(4096)
+        return answers
+
+    def answers(self):
+        try:
+            return b"VERSION" in self.ask([b"version\r\n"])
+        except OSError:
+            return False
+
+
+@test
+def memcached():
+    """It has neither symbols nor USDT probes: from the read of a request to the answer, by the C library."""
+    requests = [b"set k 0 0 1\r\nx\r\n", b"get k\r\n", b"nosuch\r\n"] * 100
+    with Memcached() as server:
+        c = watched(server, {"request": "libc.so.6:read;end=libc.so.6:sendmsg"}, lambda: all_at_once(
+            lambda: server.ask(requests), lambda: server.ask(requests)))
+    row = c.rows["request"]
+    check(row["ended"] == 2 * len(requests), f"{row['ended']} answers to {2 * len(requests)} requests")
+
+
 AUDIT = """
 import sys, time
 print("ready", flush=True)
@@ -409,6 +447,7 @@ sys.stdin.readline()
 """
 CPYTHON = {
     "audit": "usdt:python:audit(str(arg0));if=str(arg0)^=\"ep.begin\";end=usdt:python:audit;end-if=str(arg0)^=\"ep.end\"",
+    "return": "usdt:python:function__return;if=str(arg1)==\"__call__\";leave=retsite",
     "frame": "_PyEval_EvalFrameDefault(str(*(*(arg1+0x20)+0x80)+48));if=str(*(*(arg1+0x20)+0x78)+48)==\"__call__\"",
 }
 
@@ -433,6 +472,7 @@ def cpython():
             stop(process)
     c.expect("audit", 100, names={"ep.begin /orders/7"})
     c.expect("frame", 100, names={"App.__call__"})
+    c.expect("return", 100)  # tells of the function's end only; function__entry is never hit in 3.11
     c.end()
 
 

@@ -212,6 +212,11 @@ def nginx():
         if server.version in ("1.18", "1.22", "1.26"):
             # the calls are so short that a run in which no tick met one has no names
             check(names(profile) <= {"GET /index.html"}, f"names {names(profile)}")
+            _, explained, _ = spanprof("presets", "nginx")
+            spec = re.search(r"^endpoints +(.*)$", explained, re.M)[1]
+            with under_load(server):
+                status, out, err = spanprof("probes", "-p", server.pid, "--for", "2s", "--check", spec)
+            check(status == 0 and re.search(r"^names +GET /index\.html$", out, re.M), out + err)
 
 
 SQLITE = """
@@ -518,13 +523,13 @@ class ChurningApache(Apache):
 
 
 @contextlib.contextmanager
-def under_load(server):
-    """Requests on new connections until the block ends."""
+def under_load(server, **options):
+    """Requests until the block ends."""
     done = threading.Event()
 
     def work():
         while not done.is_set():
-            server.bench("/index.html", 100, 2, keepalive=False)
+            server.bench("/index.html", 100, 2, **options)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -537,7 +542,7 @@ def under_load(server):
 
 @test
 def probes_see_workers_that_are_forked_later():
-    with ChurningApache("prefork") as server, under_load(server):
+    with ChurningApache("prefork") as server, under_load(server, keepalive=False):
         status, out, err = spanprof("probes", "-p", server.pid, "--count", "3s", "ap_process_*request")
         check(status == 0, err)
         rows = {row.split()[-1]: row.split() for row in out.splitlines()[1:]}

@@ -142,6 +142,18 @@ def a_deleted_binary():
 
 
 @test
+def dear_places_are_told():
+    """A function without a cheap instruction: run warns, probes says it."""
+    with Target("dangers", "red_zone", 10) as target:
+        with Spanprof("run", "-p", target.pid, "--endpoint", "red_zone") as command:
+            command.wait_attached()
+            command.finish()
+        check("red_zone has no cheap place for a probe" in command.stderr, command.stderr)
+        status, out, err = spanprof("probes", "-p", target.pid, "red_zone")
+        check(status == 0 and re.search(r"^DEAR .* red_zone ", out, re.M), out + err)
+
+
+@test
 def two_at_once():
     """Two spanprofs on one function do not disturb each other or the target."""
     with folder() as path, Target("dangers", "returns", 2000) as target:

@@ -95,21 +95,12 @@ static void check_process(struct check *c, const struct instance *i, pid_t pid)
 	inspect_deinit(&in);
 }
 
-static bool has_endpoint(const struct check *c, const struct task *t)
-{
-	for (size_t k = 0; k < c->targets.n; k++)
-		if ((!strcmp(c->targets.at[k].rule->name, t->service) ||
-		     strchr(c->targets.at[k].rule->name, '{')) &&
-		    gate_match(t, true, &c->targets.at[k].names) != GATE_NO)
-			return true;
-	return false;
-}
-
 /* A service without any instance is told elsewhere. */
 static void check_task(struct check *c, const struct rules_task *rt)
 {
 	const struct task *t = &rt->task;
 	bool any = false, selected = false;
+	struct errmsg e = {};
 	const struct instance *i;
 
 	for (size_t n = 0; (i = instances_at(c->instances, n)); n++) {
@@ -121,9 +112,8 @@ static void check_task(struct check *c, const struct rules_task *rt)
 		       t->service, t->instance);
 		c->n++;
 	}
-	if (!has_endpoint(c, t)) {
-		printf("  task '%s': service '%s' has no endpoint '%s'\n", rt->name, t->service,
-		       t->endpoint);
+	if (!targets_know(&c->targets, t, &e)) {
+		printf("  task '%s': %s\n", rt->name, e.text);
 		c->n++;
 	}
 }

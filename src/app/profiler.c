@@ -369,26 +369,7 @@ static struct gate_plan plan_gate(struct profiler *p, const struct target *t, ui
 
 bool profiler_knows_endpoint(const struct profiler *p, const struct task *t, struct errmsg *e)
 {
-	char names[512] = "";
-	size_t used = 0;
-
-	for (size_t i = 0; i < p->targets.n; i++) {
-		const struct target *target = &p->targets.at[i];
-		const struct gate_endpoint ep = names_of(p, target);
-
-		/* A service whose name is made of its processes' facts may be any. */
-		if (strcmp(target->rule->name, t->service) && !strchr(target->rule->name, '{'))
-			continue;
-		if (gate_match(t, true, &ep) != GATE_NO)
-			return true;
-		if (used < sizeof(names))
-			used += snprintf(names + used, sizeof(names) - used, "%s%s",
-					 used ? ", " : "", ep.display);
-	}
-	errmsg_set(e, -ENOENT,
-		   "service '%.64s' has no endpoint '%.100s' in the rules; there are: %s",
-		   t->service, t->endpoint, names[0] ? names : "none");
-	return false;
+	return targets_know(&p->targets, t, e);
 }
 
 /* All endpoints of a service get their slots at once: later ones would miss attached processes. */

@@ -2,6 +2,7 @@
 #include "app/targets.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -129,4 +130,26 @@ int targets_of_rules(const struct rules *rules, struct target_list *list, struct
 		*list = (struct target_list){};
 	}
 	return r;
+}
+
+bool targets_know(const struct target_list *list, const struct task *t, struct errmsg *e)
+{
+	char names[512] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const struct target *target = &list->at[i];
+
+		if (strcmp(target->rule->name, t->service) && !strchr(target->rule->name, '{'))
+			continue;
+		if (gate_match(t, true, &target->names) != GATE_NO)
+			return true;
+		if (used < sizeof(names))
+			used += snprintf(names + used, sizeof(names) - used, "%s%s",
+					 used ? ", " : "", target->names.display);
+	}
+	errmsg_set(e, -ENOENT,
+		   "service '%.64s' has no endpoint '%.100s' in the rules; there are: %s",
+		   t->service, t->endpoint, names[0] ? names : "none");
+	return false;
 }

@@ -31,6 +31,11 @@ struct target_list {
 
 /* Of all services, presets expanded; the rules are borrowed. Nothing is left in *list on failure. */
 int targets_of_rules(const struct rules *rules, struct target_list *list, struct errmsg *e);
+/*
+ * Whether spans of an endpoint of the task's service may be such that a local task takes them; the message says
+ * which there are. A service whose name is made of its processes' facts may be any.
+ */
+bool targets_know(const struct target_list *list, const struct task *t, struct errmsg *e);
 void targets_free(struct target *at, size_t n);
 /* Texts of the endpoint. */
 struct gate_endpoint target_names(const struct endpoint *ep);

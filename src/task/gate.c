@@ -15,7 +15,7 @@ enum gate_match gate_match(const struct task *t, bool local, const struct gate_e
 {
 	if (name_matches(t->endpoint, local, ep->display) || !strcmp(t->endpoint, ep->spec) ||
 	    (local && !strcmp(t->endpoint, "*")) ||
-	    (ep->pattern && glob_match(ep->pattern, t->endpoint)))
+	    (ep->pattern && !ep->has_name && glob_match(ep->pattern, t->endpoint)))
 		return GATE_WHOLE;
 	return ep->has_name ? GATE_BY_NAME : GATE_NO;
 }

@@ -438,7 +438,7 @@ static void close_db(struct store *s)
 static void try_again(struct store *s)
 {
 	struct errmsg e = {};
-	sqlite3 *db;
+	sqlite3 *db = NULL;
 
 	s->retry_at = s->now_ns + RETRY_AFTER_NS;
 	if (lock_file(s, &e) || open_file(s, &db, &e)) {
@@ -494,7 +494,11 @@ int store_open(struct store **ret, const struct store_options *options, struct e
 	s->max_bytes = options->max_bytes;
 	s->max_age_ms = options->max_age_ms;
 	s->path = strdup(options->path);
-	r = s->path ? lock_file(s, e) : errmsg_set(e, -ENOMEM, "out of memory");
+	if (!s->path) {
+		store_close(s);
+		return errmsg_set(e, -ENOMEM, "out of memory");
+	}
+	r = lock_file(s, e);
 	if (!r)
 		r = open_file(s, &s->db, e);
 	if (r == -EBADMSG) {

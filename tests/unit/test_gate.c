@@ -12,6 +12,8 @@ static const struct gate_endpoint named = {
 
 static const struct gate_endpoint unknown = {
 	.spec = "x:*serve*", .display = "*serve*", .pattern = "*serve*"};
+static const struct gate_endpoint both = {
+	.spec = "*serve*(str(arg0))", .display = "*serve*", .pattern = "*serve*", .has_name = true};
 static const struct gate_endpoint found = {.spec = "x:*serve*", .display = "shop::serve"};
 
 static struct task make(const char *endpoint)
@@ -49,6 +51,8 @@ static void test_function_that_is_not_known_yet(void **state)
 	assert_int_equal(match("shop::serve", false, &found), GATE_WHOLE);
 	assert_int_equal(match("shop::serve_all", false, &found), GATE_NO);
 	assert_int_equal(match("x:*serve*", false, &found), GATE_WHOLE);
+	/* Which spans count is known by their names, or when the function is. */
+	assert_int_equal(match("shop::serve", false, &both), GATE_BY_NAME);
 }
 
 static void test_spans(void **state)

@@ -100,15 +100,31 @@ static bool share_instance(const struct schedule *s, const struct schedule_task 
 	return false;
 }
 
+/* What is left of a task that has started, by the clock that nobody can set; 0: no end. */
+static int64_t left_ms(const struct schedule_task *t, struct schedule_now now)
+{
+	uint64_t end_ns = t->end_mono_ns;
+
+	if (!t->task.duration_ns)
+		return 0;
+	for (size_t i = 0; i < t->runs.n; i++)
+		if (t->runs.at[i].end_mono_ns > end_ns)
+			end_ns = t->runs.at[i].end_mono_ns;
+	if (!end_ns) /* restored, and its instances are not back */
+		return (int64_t)(schedule_remaining_ns(&t->task, t->started_ms, now) / NS_PER_MS) +
+		       1;
+	return end_ns > now.mono_ns ? (int64_t)((end_ns - now.mono_ns) / NS_PER_MS) : 1;
+}
+
 static bool times_overlap(const struct schedule_task *a, const struct task *b,
 			  struct schedule_now now)
 {
-	int64_t a_start = a->started_ms ? a->started_ms : a->task.start_ms;
+	int64_t a_start =
+		a->task.start_ms > now.real_ms && !a->started_ms ? a->task.start_ms : now.real_ms;
 	int64_t b_start = b->start_ms > now.real_ms ? b->start_ms : now.real_ms;
-	int64_t a_ms = a->task.duration_ns / NS_PER_MS, b_ms = b->duration_ns / NS_PER_MS;
+	int64_t a_ms = a->started_ms ? left_ms(a, now) : (int64_t)(a->task.duration_ns / NS_PER_MS);
+	int64_t b_ms = b->duration_ns / NS_PER_MS;
 
-	if (!a->started_ms && a_start < now.real_ms)
-		a_start = now.real_ms;
 	/* No end: overlaps everything after its start. */
 	return (!a_ms || b_start <= a_start + a_ms) && (!b_ms || a_start <= b_start + b_ms);
 }
@@ -543,6 +559,10 @@ int schedule_restore_run(struct schedule *s, struct schedule_task *t,
 		r.resume = true;
 	} else if (r.state == TASK_STATE_FLUSHING) {
 		r.flush_mono_ns = now.mono_ns;
+		if (t->state == TASK_STATE_FINISHED) { /* but for its server, which did not know */
+			t->state = TASK_STATE_FLUSHING;
+			s->n_finished--;
+		}
 		if (is_counted_out(t, &r))
 			t->hold_mono_ns = 0; /* as in count_out() */
 		else

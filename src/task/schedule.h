@@ -124,7 +124,10 @@ void schedule_note(struct schedule *s, struct schedule_task *t, uint32_t instanc
 		   const char *why);
 
 void schedule_tick(struct schedule *s, struct schedule_now now);
-/* When schedule_tick wants to be called next; UINT64_MAX: not before something happens. */
+/*
+ * When schedule_tick wants to be called next, 0: now; UINT64_MAX: not before something happens. It stays
+ * where it is until then, however often it is asked for, unless the wall clock is set.
+ */
 uint64_t schedule_deadline(const struct schedule *s, struct schedule_now now);
 
 /* The next thing to do, in order; false when there is none. */

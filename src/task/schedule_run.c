@@ -14,6 +14,7 @@ enum {
 };
 
 #define NS_PER_MS 1000000ULL
+#define LOOK_NS   (1000 * NS_PER_MS)
 
 /* Every step asks for room first and is put off to the next tick when there is none. */
 bool schedule_has_room(struct schedule *s)
@@ -338,6 +339,7 @@ void schedule_tick(struct schedule *s, struct schedule_now now)
 {
 	size_t n_running = 0;
 
+	s->ticked = now;
 	for (size_t i = 0; i < s->tasks.n; i++)
 		n_running += has_run_in(s->tasks.at[i], TASK_STATE_RUNNING);
 	for (size_t i = 0; i < s->tasks.n; i++)
@@ -361,6 +363,22 @@ static uint64_t run_deadline(const struct schedule_run *r)
 	return UINT64_MAX;
 }
 
+/* A wall clock can be set: it is looked at once a second, and at the start itself. */
+static uint64_t start_deadline(const struct schedule *s, const struct task *t,
+			       struct schedule_now now)
+{
+	uint64_t look_ns = s->ticked.mono_ns + LOOK_NS;
+	int64_t wait_ms = t->start_ms - now.real_ms;
+
+	if (wait_ms <= 0)
+		return t->start_ms > s->ticked.real_ms ? 0 : look_ns;
+	if (wait_ms >= (int64_t)(LOOK_NS / NS_PER_MS))
+		return look_ns;
+	return now.mono_ns + (uint64_t)wait_ms * NS_PER_MS < look_ns
+		       ? now.mono_ns + (uint64_t)wait_ms * NS_PER_MS
+		       : look_ns;
+}
+
 uint64_t schedule_deadline(const struct schedule *s, struct schedule_now now)
 {
 	uint64_t deadline = UINT64_MAX;
@@ -373,15 +391,8 @@ uint64_t schedule_deadline(const struct schedule *s, struct schedule_now now)
 		for (size_t k = 0; k < t->runs.n; k++)
 			if (run_deadline(&t->runs.at[k]) < deadline)
 				deadline = run_deadline(&t->runs.at[k]);
-		/* Wall clock: look once a second, or earlier when the start is nearer. */
-		if (t->state == TASK_STATE_QUEUED) {
-			int64_t wait = t->task.start_ms - now.real_ms;
-			uint64_t at =
-				now.mono_ns + (wait > 0 && wait < 1000 ? wait : 1000) * NS_PER_MS;
-
-			if (at < deadline)
-				deadline = at;
-		}
+		if (t->state == TASK_STATE_QUEUED && start_deadline(s, &t->task, now) < deadline)
+			deadline = start_deadline(s, &t->task, now);
 	}
 	return deadline;
 }

@@ -26,6 +26,7 @@ struct schedule {
 	struct schedule_task *forgotten; /* owned: freed by the next schedule_next */
 	size_t n_finished;
 	uint64_t n_untold;
+	struct schedule_now ticked; /* when schedule_tick was called last */
 };
 
 /* Room for what one step emits; false: out of memory. */

@@ -3,82 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "task/schedule.h"
-#include "tests/unit/unit.h"
-
-#define SECOND 1000000000ULL
-
-/* A schedule, its clock, and all actions so far as one text: "event received; start i1; ..." */
-struct fixture {
-	struct schedule *s;
-	struct schedule_now now;
-	char log[8192];
-};
-
-static void drain(struct fixture *f)
-{
-	static const char *const kinds[] = {"start", "stop", "finished", "event", "forget"};
-	struct schedule_action a;
-
-	f->log[0] = 0;
-	while (schedule_next(f->s, &a)) {
-		size_t n = strlen(f->log);
-
-		snprintf(f->log + n, sizeof(f->log) - n, "%s%s %s%s%s", n ? "; " : "",
-			 kinds[a.kind],
-			 a.kind == SCHEDULE_EVENT || a.kind == SCHEDULE_FINISHED
-				 ? task_event_name(a.event)
-				 : a.id,
-			 a.instance[0] ? "@" : "", a.instance);
-	}
-}
-
-static void expect_log(struct fixture *f, const char *want)
-{
-	drain(f);
-	assert_string_equal(f->log, want);
-}
-
-static void pass(struct fixture *f, uint64_t ns)
-{
-	f->now.mono_ns += ns;
-	f->now.real_ms += ns / 1000000;
-	schedule_tick(f->s, f->now);
-}
-
-static void up(struct fixture *f, uint32_t id, char *service, char *name, bool accepts)
-{
-	struct instance i = {.id = id, .service = service, .name = name};
-
-	assert_int_equal(schedule_instance_up(f->s, &i, accepts, f->now), 0);
-}
-
-static struct task make(const char *id, const char *instance)
-{
-	struct task t = {.service = "svc",
-			 .source = "oap",
-			 .endpoint = "GET:/a",
-			 .create_ms = 1000000,
-			 .duration_ns = 60 * SECOND,
-			 .period_ns = 10000000,
-			 .max_spans = 3};
-
-	snprintf(t.id, sizeof(t.id), "%s", id);
-	snprintf(t.instance, sizeof(t.instance), "%s", instance);
-	return t;
-}
-
-static void setup(struct fixture *f, const struct schedule_limits *limits)
-{
-	memset(f, 0, sizeof(*f));
-	f->now = (struct schedule_now){.mono_ns = 50 * SECOND, .real_ms = 1000000};
-	assert_int_equal(schedule_new(&f->s, limits), 0);
-}
-
-static void teardown(struct fixture *f)
-{
-	schedule_free(f->s);
-}
+#include "tests/unit/schedule_world.h"
 
 static void test_local_task_from_start_to_finish(void **state)
 {
@@ -179,29 +104,6 @@ static void test_delivered_again(void **state)
 	drain(&f);
 	assert_int_equal(schedule_submit(f.s, &t, 1, f.now, NULL), TASK_KNOWN);
 	expect_log(&f, "");
-	teardown(&f);
-}
-
-static void test_start_in_the_future_and_clock_jump(void **state)
-{
-	struct fixture f;
-	struct task t = make("t1", "");
-
-	setup(&f, NULL);
-	up(&f, 1, "svc", "i1", true);
-	t.start_ms = f.now.real_ms + 10000;
-	schedule_submit(f.s, &t, 0, f.now, NULL);
-	expect_log(&f, "event received");
-	pass(&f, 9 * SECOND);
-	expect_log(&f, "");
-	f.now.real_ms += 3600000; /* somebody sets the clock */
-	schedule_tick(f.s, f.now);
-	expect_log(&f, "start t1@i1; event started@i1");
-	f.now.real_ms -= 7200000; /* and back: the duration does not depend on it */
-	pass(&f, 59 * SECOND);
-	expect_log(&f, "");
-	pass(&f, SECOND);
-	expect_log(&f, "stop t1@i1; event finished@i1");
 	teardown(&f);
 }
 
@@ -508,6 +410,26 @@ static void test_restart_does_not_run_a_finished_task_again(void **state)
 	teardown(&f);
 }
 
+/* All was over but the report to its server: that is handed on again, once, and nothing runs. */
+static void test_restart_before_the_report(void **state)
+{
+	struct schedule_task t = {.task = make("t1", ""), .state = TASK_STATE_FINISHED};
+	struct schedule_run r = {.state = TASK_STATE_FLUSHING, .instance = "i1", .started_ms = 5};
+	struct fixture f;
+
+	setup(&f, NULL);
+	assert_int_equal(schedule_restore_task(f.s, &t, f.now), 0);
+	assert_int_equal(schedule_restore_run(f.s, schedule_task_at(f.s, 0), &r, f.now), 0);
+	schedule_tick(f.s, f.now);
+	expect_log(&f, "finished interrupted@i1");
+	assert_int_equal(schedule_task_at(f.s, 0)->state, TASK_STATE_FINISHED);
+	up(&f, 1, "svc", "i1", true);
+	assert_int_equal(schedule_submit(f.s, &t.task, 1, f.now, NULL), TASK_KNOWN);
+	pass(&f, 60 * SECOND);
+	expect_log(&f, "");
+	teardown(&f);
+}
+
 static void test_restart_of_a_local_task(void **state)
 {
 	struct fixture f;
@@ -631,7 +553,6 @@ int main(void)
 		cmocka_unit_test(test_delivered_to_one_instance_only),
 		cmocka_unit_test(test_delivered_runs_have_their_own_duration),
 		cmocka_unit_test(test_delivered_again),
-		cmocka_unit_test(test_start_in_the_future_and_clock_jump),
 		cmocka_unit_test(test_start_in_the_past_runs_in_full),
 		cmocka_unit_test(test_overlap),
 		cmocka_unit_test(test_max_running_makes_others_wait),
@@ -646,6 +567,7 @@ int main(void)
 		cmocka_unit_test(test_restart_resumes_the_rest),
 		cmocka_unit_test(test_restart_too_late_or_alone),
 		cmocka_unit_test(test_restart_does_not_run_a_finished_task_again),
+		cmocka_unit_test(test_restart_before_the_report),
 		cmocka_unit_test(test_restart_of_a_local_task),
 		cmocka_unit_test(test_restart_goes_on_counting),
 	};

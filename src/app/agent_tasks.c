@@ -131,13 +131,26 @@ static int64_t on_last_command(void *ctx, const char *source, uint32_t instance_
 	return i ? watermarks_get(&a->watermarks, watermark_key(source, i->service, i->name)) : -1;
 }
 
+/* From now on the run is over in the store, too: see save(). */
+static void on_reported(void *ctx, const char *source, const char *task_id, const char *instance)
+{
+	struct agent *a = ctx;
+	const struct schedule_task *t = schedule_find(a->schedule, source, task_id);
+
+	for (size_t i = 0; a->store && t && i < t->runs.n; i++)
+		if (t->runs.at[i].state == TASK_STATE_FINISHED &&
+		    !strcmp(t->runs.at[i].instance, instance))
+			store_save_run(a->store, t, &t->runs.at[i]);
+}
+
 void agent_tasks_init(struct agent *a)
 {
 	a->intake = (struct task_intake){.ctx = a,
 					 .submit = on_submit,
 					 .refuse = on_refuse,
 					 .cancel = on_cancel,
-					 .last_command_ms = on_last_command};
+					 .last_command_ms = on_last_command,
+					 .reported = on_reported};
 }
 
 /* ---- spans ---- */
@@ -219,14 +232,29 @@ static const struct instance *instance_of(struct agent *a, const struct schedule
 	return made_up;
 }
 
+static bool has_sink(const struct agent *a, const char *source)
+{
+	for (size_t k = 0; k < a->links.n; k++)
+		if (a->links.at[k].sink && !strcmp(a->links.at[k].sink->name, source))
+			return true;
+	return false;
+}
+
 static void save(struct agent *a, const struct schedule_action *act)
 {
 	if (!a->store || !act->task)
 		return;
 	store_save_task(a->store, act->task);
-	for (size_t i = 0; i < act->task->runs.n; i++)
-		if (!strcmp(act->task->runs.at[i].instance, act->instance))
-			store_save_run(a->store, act->task, &act->task->runs.at[i]);
+	for (size_t i = 0; i < act->task->runs.n; i++) {
+		struct schedule_run r = act->task->runs.at[i];
+
+		if (strcmp(r.instance, act->instance))
+			continue;
+		/* Its server does not know yet, which is made up for if there is a restart before it does. */
+		if (act->kind == SCHEDULE_FINISHED && has_sink(a, act->source))
+			r.state = TASK_STATE_FLUSHING;
+		store_save_run(a->store, act->task, &r);
+	}
 }
 
 static void tell_source(struct agent *a, const struct schedule_action *act)
@@ -260,11 +288,11 @@ static void do_finished(struct agent *a, const struct schedule_action *act)
 	struct instance made_up;
 	const struct instance *i = instance_of(a, act, &made_up);
 
+	save(a, act);
 	for (size_t k = 0; i && k < a->links.n; k++)
 		if (a->links.at[k].sink)
 			a->links.at[k].sink->ops->task_finished(a->links.at[k].sink,
 								&act->task->task, i, act->event);
-	save(a, act);
 	instances_release(a->instances, act->instance_id);
 }
 

@@ -87,6 +87,12 @@ void registry_start(struct registry *r, const struct task_intake *intake)
 	r->started = true;
 }
 
+void registry_reported(struct registry *r, const char *task_id, const char *instance)
+{
+	if (r->intake.reported)
+		r->intake.reported(r->intake.ctx, r->source, task_id, instance);
+}
+
 void registry_stop(struct registry *r)
 {
 	r->started = false;

@@ -34,6 +34,7 @@ static struct run *run_find(struct reporter *r, uint64_t owner)
 void run_deinit(struct run *run)
 {
 	free(run->task_id);
+	free(run->instance);
 	bytes_deinit(&run->report);
 }
 
@@ -43,6 +44,8 @@ void reporter_forget_run(struct reporter *r, uint64_t owner)
 
 	if (!run)
 		return;
+	if (r->on_reported)
+		r->on_reported(r->ctx, run->task_id, run->instance);
 	run_deinit(run);
 	*run = r->runs.at[--r->runs.n];
 }
@@ -180,7 +183,9 @@ void reporter_task_finished(struct reporter *r, const struct task *t, const stru
 {
 	struct run *run = run_of(r, t, i);
 
-	if (!run || encode_task_finish(i, t->id, &run->report)) {
+	if (run && !run->instance)
+		run->instance = strdup(i->name);
+	if (!run || !run->instance || encode_task_finish(i, t->id, &run->report)) {
 		r->status.n_errors++;
 		return;
 	}
@@ -239,6 +244,8 @@ int reporter_new(struct reporter **ret, const struct reporter_options *o, struct
 		return -ENOMEM;
 	r->rpc = o->rpc;
 	r->link = o->link;
+	r->on_reported = o->on_reported;
+	r->ctx = o->ctx;
 	if (getrandom(r->agent_id, sizeof(r->agent_id), 0) != sizeof(r->agent_id)) {
 		r->agent_id[0] = clock_real_ns();
 		r->agent_id[1] = clock_mono_ns();

@@ -24,6 +24,9 @@ struct reporter_options {
 	size_t spool_bytes;        /* 0: 8 MiB */
 	const char *spool_file;    /* NULL: none */
 	uint64_t spool_file_bytes; /* 0: 64 MiB */
+	/* A finish report was taken, or is given up. */
+	void (*on_reported)(void *ctx, const char *task_id, const char *instance);
+	void *ctx;
 };
 
 int reporter_new(struct reporter **ret, const struct reporter_options *o, struct errmsg *e);

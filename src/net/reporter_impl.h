@@ -18,6 +18,7 @@ enum {
 struct run {
 	uint64_t owner; /* of its items in the spool; never 0 */
 	char *task_id;  /* owned */
+	char *instance; /* its name, owned; NULL until it is finished */
 	uint32_t instance_id;
 	uint32_t n_waiting; /* spans */
 	bool finished;
@@ -42,6 +43,8 @@ struct batch {
 };
 
 struct reporter {
+	void (*on_reported)(void *ctx, const char *task_id, const char *instance);
+	void *ctx;
 	struct rpc *rpc;
 	struct link *link;
 	struct spool *spool;

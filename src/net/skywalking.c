@@ -277,6 +277,13 @@ static int open_connection(struct backend *b, const struct backend_config *c, st
 	return rpc_new(&b->rpc, &o, e);
 }
 
+static void on_reported(void *ctx, const char *task_id, const char *instance)
+{
+	struct backend *b = ctx;
+
+	registry_reported(b->registry, task_id, instance);
+}
+
 static int backend_new(struct backend **ret, const struct backend_config *c, struct errmsg *e)
 {
 	CLEANUP(backend_unrefp) struct backend *b = calloc(1, sizeof(*b));
@@ -301,6 +308,8 @@ static int backend_new(struct backend **ret, const struct backend_config *c, str
 	registry.rpc = reporter.rpc = b->rpc;
 	registry.link = reporter.link = &b->link;
 	registry.source = b->name;
+	reporter.on_reported = on_reported;
+	reporter.ctx = b;
 	r = registry_new(&b->registry, &registry);
 	if (!r)
 		r = reporter_new(&b->reporter, &reporter, e);

@@ -44,6 +44,11 @@ struct task_intake {
 	int (*cancel)(void *ctx, const char *source, const char *task_id, struct errmsg *e);
 	/* Greatest create_ms seen for this source and instance, also before a restart; -1: none. */
 	int64_t (*last_command_ms)(void *ctx, const char *source, uint32_t instance_id);
+	/*
+	 * The other side knows of the end of this run, or never will: until then it is handed to the
+	 * sink again after a restart. May be NULL.
+	 */
+	void (*reported)(void *ctx, const char *source, const char *task_id, const char *instance);
 };
 
 /* Health and work of a source or sink, for `spanprof top` and the metrics. */

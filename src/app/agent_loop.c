@@ -174,6 +174,7 @@ static void each_second(struct agent *a, uint64_t now_ns)
 		a->is_dirty |= profiler_is_incomplete(a->profiler);
 	update_budget(a, now_ns);
 	watch_store(a);
+	profiler_follow_clock(a->profiler, clock_mono_ns(), clock_real_ns());
 	a->rss_bytes = resident_bytes(&own);
 	/* Mapped files go by themselves when memory is short; what we have allocated does not. */
 	profiler_keep_small(a->profiler, own > limit ? 0 : limit / TABLES_SHARE, now_ns);

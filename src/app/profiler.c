@@ -23,6 +23,8 @@
 /* Symbol tables are given back when no new location has come for so long, then for twice as long... */
 #define REST_MIN_NS 10000000000ULL
 #define REST_MAX_NS 600000000000ULL
+/* Less is the time between two readings. */
+#define CLOCK_STEP_NS 1000000LL
 
 struct open_gate {
 	uint32_t target; /* index */
@@ -624,6 +626,20 @@ int profiler_dispatch(struct profiler *p, uint64_t now_ns)
 {
 	p->last_ns = now_ns;
 	return p->engine ? engine_dispatch(p->engine, now_ns) : 0;
+}
+
+void profiler_follow_clock(struct profiler *p, uint64_t mono_ns, uint64_t real_ns)
+{
+	struct profile *profile;
+	int64_t off_ns;
+
+	if (!p->engine)
+		return;
+	profile = pipeline_profile(engine_pipeline(p->engine));
+	off_ns = (int64_t)(real_ns - mono_ns) -
+		 (int64_t)(profile->start_real_ns - profile->start_mono_ns);
+	if (off_ns > CLOCK_STEP_NS || off_ns < -CLOCK_STEP_NS)
+		profile->start_real_ns += (uint64_t)off_ns;
 }
 
 /* ---- figures ---- */

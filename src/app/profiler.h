@@ -77,6 +77,12 @@ uint64_t profiler_generation(const struct profiler *p);
 uint64_t profiler_deadline(const struct profiler *p);
 int profiler_dispatch(struct profiler *p, uint64_t now_ns);
 
+/*
+ * The wall clock may be set, and it goes on while the machine sleeps: spans that end from now on get their
+ * times of day by this pair of readings.
+ */
+void profiler_follow_clock(struct profiler *p, uint64_t mono_ns, uint64_t real_ns);
+
 int profiler_counters(const struct profiler *p, struct counters *ret);
 void profiler_stats(const struct profiler *p, struct profiler_stats *ret);
 /* Latency of endpoint number idx of the rules; -ENOENT at the end, -EAGAIN: never attached. */

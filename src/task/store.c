@@ -18,6 +18,7 @@
 
 enum {
 	STORE_VERSION = 1,
+	CLOCK_STEP_MS = 60000,
 	BUSY_MS = 200,
 	LOCK_TRIES = 20,
 	LOCK_WAIT_NS = 50000000,
@@ -31,6 +32,7 @@ enum {
 #define COMMIT_AFTER_NS (500 * NS_PER_MS)
 #define CLEAN_EVERY_NS  (10000 * NS_PER_MS)
 #define RETRY_AFTER_NS  (10000 * NS_PER_MS)
+#define CLOCK_WAIT_NS   (3600000 * NS_PER_MS)
 
 /* All or nothing: a disk that is full now must not leave half of it for ever. */
 static const char schema[] =
@@ -603,7 +605,7 @@ static void clean(struct store *s, int64_t real_ms)
 	bool too_large;
 
 	store_flush(s);
-	if (s->max_age_ms)
+	if (s->max_age_ms && s->now_ns >= s->age_at)
 		remove_spans(s, STORE_REMOVE_OLD, real_ms - (int64_t)s->max_age_ms);
 	too_large = s->max_bytes && used_bytes(s) > s->max_bytes;
 	for (int i = 0; too_large && i < 8; i++) {
@@ -616,9 +618,24 @@ static void clean(struct store *s, int64_t real_ms)
 	used_bytes(s);
 }
 
+/*
+ * A clock that was set wrong for a while must not make all spans too old: after a step, nothing is
+ * removed for its age for an hour.
+ */
+static void watch_clock(struct store *s, int64_t real_ms)
+{
+	int64_t off_ms = real_ms - (int64_t)(s->now_ns / NS_PER_MS);
+	int64_t step_ms = off_ms - s->off_ms;
+
+	if (s->off_ms && (step_ms > CLOCK_STEP_MS || step_ms < -CLOCK_STEP_MS))
+		s->age_at = s->now_ns + CLOCK_WAIT_NS;
+	s->off_ms = off_ms;
+}
+
 void store_tick(struct store *s, uint64_t mono_ns, int64_t real_ms)
 {
 	s->now_ns = mono_ns;
+	watch_clock(s, real_ms);
 	if (mono_ns >= s->commit_at)
 		store_flush(s);
 	if (mono_ns < s->clean_at || mono_ns < s->retry_at)

@@ -47,6 +47,8 @@ struct store {
 	uint64_t clean_at;
 	uint64_t retry_at; /* nothing is written before */
 	uint64_t now_ns;   /* of the last tick */
+	uint64_t age_at;   /* mono: nothing is removed for its age before; the wall clock was set */
+	int64_t off_ms;    /* wall clock less monotonic one, at the last tick */
 	uint64_t n_open;   /* spans in the open transaction */
 	struct store_stats stats;
 };

@@ -202,7 +202,7 @@ static void test_retention(void **state)
 	add(&w, "a");
 	store_tick(w.s, SECOND, 1700000001999);
 	assert_int_equal(n_spans(w.s, NULL), 1);
-	store_tick(w.s, 20 * SECOND, 1700000002001);
+	store_tick(w.s, 20 * SECOND, 1700000020999);
 	assert_int_equal(n_spans(w.s, NULL), 0);
 
 	reopen(&w, 300000, 0);
@@ -214,6 +214,36 @@ static void test_retention(void **state)
 	assert_true(stats.bytes <= 400000);
 	assert_true(stats.n_removed > 0);
 	assert_in_range(n_spans(w.s, NULL), 100, 1900);
+	teardown(&w);
+}
+
+/* The wall clock is set a year ahead and back: what is kept for a week is still there. */
+static void test_retention_when_the_clock_is_set(void **state)
+{
+	const int64_t now_ms = 1700000000000, year_ms = 365LL * 86400 * 1000;
+	struct world w;
+
+	setup(&w);
+	reopen(&w, 0, 7LL * 86400 * 1000);
+	add(&w, "a");
+	store_tick(w.s, 20 * SECOND, now_ms + 20000);
+	store_tick(w.s, 40 * SECOND, now_ms + year_ms + 40000);
+	store_tick(w.s, 3000 * SECOND, now_ms + year_ms + 3000000);
+	assert_int_equal(n_spans(w.s, NULL), 1);
+	store_tick(w.s, 3020 * SECOND, now_ms + 3020000);
+	store_tick(w.s, 9000 * SECOND, now_ms + 9000000);
+	assert_int_equal(n_spans(w.s, NULL), 1);
+	/* A clock that stays where it was put is believed after an hour. */
+	store_tick(w.s, 9020 * SECOND, now_ms + year_ms + 9020000);
+	store_tick(w.s, 12600 * SECOND, now_ms + year_ms + 12600000);
+	assert_int_equal(n_spans(w.s, NULL), 1);
+	store_tick(w.s, 12640 * SECOND, now_ms + year_ms + 12640000);
+	assert_int_equal(n_spans(w.s, NULL), 0);
+	/* Back is no reason to keep or to remove anything. */
+	add(&w, "b");
+	store_tick(w.s, 12660 * SECOND, now_ms - year_ms);
+	store_tick(w.s, 30000 * SECOND, now_ms - year_ms + 30000000);
+	assert_int_equal(n_spans(w.s, NULL), 1);
 	teardown(&w);
 }
 
@@ -450,6 +480,7 @@ int main(void)
 		cmocka_unit_test(test_reader_beside_the_writer),
 		cmocka_unit_test(test_killed_writer),
 		cmocka_unit_test(test_retention),
+		cmocka_unit_test(test_retention_when_the_clock_is_set),
 		cmocka_unit_test(test_damaged_file),
 		cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_start_on_a_full_disk),

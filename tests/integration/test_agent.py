@@ -12,107 +12,9 @@ import socket
 import subprocess
 import time
 
-from harness import (Skip, Spanprof, Target, check, folder, main, need_bpf, need_program, spanprof, stop, test,
-                     wait_until, SLOW, SPANPROF, TARGETS)
-
-EXE = TARGETS / "phases-gcc-O2"
-RULES = f"""
-agent: {{socket: DIR/sock, store: DIR/store.db, scan_interval: 100ms}}
-services:
-- name: svc
-  match: [{{exe: {EXE}}}]
-  instance: "i-{{pid}}"
-  endpoints: [{{spec: "request(str(arg0))"}}]
-"""
-
-
-class Agent:
-    """A running agent in a folder of its own; ask() is one request on one connection."""
-
-    def __init__(self, directory, rules=RULES, env=None, prefix=(), options=()):
-        self.dir = pathlib.Path(directory)
-        self.config = self.dir / "rules.yaml"
-        self.env, self.prefix, self.options = env, prefix, options
-        self.write(rules)
-        self.start()
-
-    def write(self, rules):
-        self.config.write_text(rules.replace("DIR", str(self.dir)))
-
-    def start(self):
-        if self.prefix:
-            self.log = open(self.dir / "log", "wb")
-            self.process = subprocess.Popen(
-                [*self.prefix, SPANPROF, "agent", "-c", str(self.config), *self.options],
-                stdin=subprocess.DEVNULL, stderr=self.log, env={**os.environ, **(self.env or {})})
-            wait_until(lambda: "event=started" in (self.dir / "log").read_text(), "the agent's start")
-        else:
-            self.command = Spanprof("agent", "-c", self.config, *self.options, env=self.env)
-            self.process = self.command.process
-            self.command.err.wait_for("event=started")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        if kind is None and self.process.poll() is None:
-            refused = metric(self, "refused_calls_total")
-            check(refused == 0, f"the agent made {refused} system calls that its filter refuses")
-        stop(self.process)
-
-    def request(self, cmd, **members):
-        with socket.socket(socket.AF_UNIX) as s:
-            s.connect(str(self.dir / "sock"))
-            s.settimeout(30 * SLOW)
-            s.sendall(json.dumps({"v": 1, "cmd": cmd, **members}).encode() + b"\n")
-            return json.loads(s.makefile("rb").readline())
-
-    def ask(self, cmd, **members):
-        reply = self.request(cmd, **members)
-        check(reply["ok"], f"{cmd}: {reply}")
-        return reply["result"]
-
-    def create(self, **task):
-        task = {"service": "svc", "endpoint": "*", "threshold": "50ms", "period": "10ms", **task}
-        return self.ask("task.create", task=task)["id"]
-
-    def task(self, task_id):
-        return self.ask("task.show", id=task_id)
-
-    def wait_state(self, task_id, state):
-        wait_until(lambda: self.task(task_id)["state"] == state, f"task {task_id} {state}")
-
-    def wait_attached(self, number=1):
-        wait_until(lambda: self.ask("top")["attached_processes"] == number, f"{number} processes attached")
-
-    def wait_instances(self, number):
-        found = []
-
-        def are_there():
-            found[:] = self.ask("instance.list")["instances"]
-            return len(found) == number
-
-        wait_until(are_there, f"{number} instances")
-        return found
-
-    def spans(self, **members):
-        return self.ask("span.list", limit=1000, **members)["spans"]
-
-    def wait_spans(self, number, **members):
-        return wait_until(lambda: len(self.spans(**members)) >= number and self.spans(**members),
-                          f"{number} spans {members}")
-
-    def events(self, task_id):
-        return [e["event"] for e in reversed(self.ask("task.log", id=task_id)["log"])]
-
-    def rss(self):
-        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(text.split("VmRSS:")[1].split()[0]) * 1024
-
-
-def caller(calls=5, name="a", ms=100, gap=20):
-    """Makes this many slow calls once it is told to, and stays."""
-    return Target("phases-gcc-O2", "-w", "-n", calls, "-g", gap, f"{name}=sleep:{ms}")
+from agentlib import Agent, EXE, RULES, caller, metric
+from harness import (Skip, Target, check, folder, main, need_bpf, need_program, spanprof, stop, test, wait_until, SLOW,
+                     SPANPROF, TARGETS)
 
 
 @test
@@ -141,11 +43,6 @@ def task_for_one_of_two_instances():
 
 
 NO_SCANS = RULES.replace("scan_interval: 100ms", "scan_interval: 1h")
-
-
-def metric(agent, name):
-    text = agent.ask("metrics")["text"]
-    return float(re.search(rf"^spanprof_{name} (\S+)$", text, re.MULTILINE)[1])
 
 
 @test
@@ -231,6 +128,21 @@ def names_and_counts():
         spans = agent.spans()
         check([s["name"] for s in spans] == ["b"] * 3, f"{[s['name'] for s in spans]}")
         agent.wait_attached(0)
+
+
+@test
+def task_starts_at_its_time():
+    with folder() as d, caller() as target, Agent(d) as agent:
+        agent.wait_instances(1)
+        at = int(time.time() * 1000) + 2500
+        task = agent.create(start_ms=at, duration="60s")
+        check(agent.task(task)["state"] == "queued", agent.task(task))
+        agent.wait_state(task, "running")
+        late = agent.task(task)["started_ms"] - at
+        check(0 <= late < 1000 * SLOW, f"started {late} ms after its time")
+        agent.wait_attached(1)
+        target.go()
+        agent.wait_spans(5)
 
 
 @test
@@ -650,7 +562,7 @@ def full_disk():
                 (disk / "filler").unlink()
                 (disk / "more").unlink()
                 wait_until(lambda: store()["state"] == "ready", "the store to recover", 40)
-                agent.command.err.wait_for("event=store_recovered")
+                agent.command.err.wait_for("event=store_recovered lost_spans=[1-9]")
                 agent.spans()
                 check(target.process.poll() is None, "the target died")
         finally:

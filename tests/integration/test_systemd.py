@@ -3,18 +3,20 @@
 """The unit of dist/ under a real systemd, which is process 1 of namespaces of its own.
 
 Its root is an overlay on this machine's, its units are these few, its control group is one below. In a PID
-namespace BPF and /proc number processes differently, so nothing is profiled here: test_agent does that with the
-unit's capabilities and user. This is about what only systemd does: notify, watchdog, user, sandbox, reload, stop.
+namespace BPF and /proc number processes differently, so probes are put in and taken out here, but their calls
+are not known as the target's: test_agent profiles with the unit's capabilities and user. This is about what only
+systemd does: notify, watchdog, user, sandbox, reload, stop.
 """
 import contextlib
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
 
-from harness import Skip, check, folder, main, need_bpf, need_program, stop, test, wait_until, SPANPROF
+from harness import Skip, check, folder, main, need_bpf, need_program, stop, test, wait_until, SPANPROF, TARGETS
 
 SYSTEMD = "/lib/systemd/systemd"
 UNIT = pathlib.Path(__file__).resolve().parent.parent.parent / "dist/spanprof-agent.service.in"
@@ -24,6 +26,9 @@ RULES = """
 agent: {socket: /run/spanprof/agent.sock, store: /var/lib/spanprof/agent.db}
 limits: {cpu: 1%, memory: 64M}
 services:
+- name: svc
+  match: [{exe: "*/run/out/phases"}]  # seen from another name space of mounts
+  endpoints: [{spec: "request(str(arg0))"}]
 - name: nobody
   match: [{exe: /nonexistent}]
   endpoints: [{spec: main}]
@@ -60,6 +65,8 @@ exec env -i PATH=/usr/bin:/usr/sbin:/bin:/sbin container=test SYSTEMD_UNIT_PATH=
 ' "$root"
 """
 
+SOCKET = "/run/spanprof/agent.sock"
+
 # What the real ones pull in is of no interest, and might change this machine.
 STUBS = ("sysinit.target", "basic.target", "shutdown.target", "umount.target", "network.target", "multi-user.target")
 TEST_TARGET = "[Unit]\nWants=spanprof-agent.service\nAfter=spanprof-agent.service\n"
@@ -92,10 +99,17 @@ class Booted:
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return children[0] if children else None
 
+    def inside(self, *words):
+        return ["nsenter", "-t", self.init(), "-m", "-p", "-u", "-i", "-C", "-r", "-w", *words]
+
     def run(self, *words):
         """A command inside."""
-        return subprocess.run(["nsenter", "-t", self.init(), "-m", "-p", "-u", "-i", "-C", "-r", "-w", *words],
-                              capture_output=True, text=True, check=False)
+        return subprocess.run(self.inside(*words), capture_output=True, text=True, check=False)
+
+    def metric(self, name):
+        text = self.run("spanprof", "top", "--metrics", "--socket", SOCKET).stdout
+        found = re.search(rf"^spanprof_{name} (\S+)$", text, re.MULTILINE)
+        return float(found[1]) if found else None
 
     def show(self, name):
         return self.run("systemctl", "show", "-P", name, "spanprof-agent.service").stdout.strip()
@@ -172,9 +186,9 @@ def life_under_a_real_systemd():
         names = system.run("nsenter", "-t", pid, "-m", "grep", "-c", " T ", "/proc/kallsyms")
         check(names.returncode == 0 and int(names.stdout) > 1000, f"{names}")
         check(system.run("test", "-s", "/var/lib/private/spanprof/agent.db").returncode == 0, system.text())
-        top = system.run("spanprof", "top", "--metrics", "--socket", "/run/spanprof/agent.sock")
+        top = system.run("spanprof", "top", "--metrics", "--socket", SOCKET)
         check("\nspanprof_refused_calls_total 0\n" in top.stdout, f"{top}\n{system.text()}")
-        check(system.run("spanprof", "task", "list", "--socket", "/run/spanprof/agent.sock").returncode == 0, "list")
+        check(system.run("spanprof", "task", "list", "--socket", SOCKET).returncode == 0, "list")
         # Its signs of life keep the watchdog quiet.
         time.sleep(11)  # longer than two of its intervals
         check(system.show("MainPID") == pid and system.show("NRestarts") == "0", system.text())
@@ -189,6 +203,39 @@ def life_under_a_real_systemd():
         stopped = system.run("systemctl", "stop", "spanprof-agent.service")
         check(stopped.returncode == 0 and system.show("Result") == "success", system.text())
         check("event=stopped" in system.text(), system.text())
+
+
+@test
+def attaches_in_the_sandbox():
+    """With all of the unit's hardening: user, capabilities, name spaces, its filter and the agent's own."""
+    need_systemd()
+    with folder() as d, contextlib.ExitStack() as stack:
+        os.chmod(d, 0o755)
+        system = Booted(d)
+        stack.callback(system.close)
+        shutil.copy(TARGETS / "phases-gcc-O2", d / "out/phases")
+        system.wait(system.init, "systemd")
+        system.wait(lambda: system.show("ActiveState") == "active", "the agent to be active")
+        target = subprocess.Popen(system.inside("/run/out/phases", "-w", "-n", "50", "-g", "5", "a=sleep:5"),
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        stack.callback(stop, target, signal.SIGKILL)
+        check(target.stdout.readline() == "ready\n", "the target")
+        for _ in range(2):
+            task = system.run("spanprof", "task", "create", "--service", "svc", "--threshold", "1ms", "--socket", SOCKET)
+            check(task.returncode == 0, f"{task}\n{system.text()}")
+            system.wait(lambda: system.metric("attached_processes") == 1, "the probes to be in")
+            if target.stdin:
+                target.stdin.write("go\n")  # its calls meet the probes
+                target.stdin.flush()
+            cancel = system.run("spanprof", "task", "cancel", task.stdout.strip(), "--socket", SOCKET)
+            check(cancel.returncode == 0, f"{cancel}")
+            system.wait(lambda: system.metric("attached_processes") == 0, "the probes to be out")
+        check(system.metric("attach_failed_total") == 0, system.text())
+        check(system.metric("refused_calls_total") == 0, system.text())
+        check(target.stdout.readline() == "done\n", "the target's calls")
+        target.stdin.close()
+        check(target.wait(30) == 0, "the target's end")
+        check("denied" not in system.text() and "not permitted" not in system.text(), system.text())
 
 
 if __name__ == "__main__":

@@ -1,17 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """spanprof agent against the stand-in, end to end: real processes, real probes."""
+import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-from oap import Oap
+from certs import Certificates
+from oap import MESSAGES, Oap, Relay
 
 SPANPROF = os.environ['SPANPROF']
 TARGET = os.path.join(os.environ['BUILD'], 'tests/integration/targets/phases-gcc-O2')
@@ -50,7 +53,7 @@ class Agent(unittest.TestCase):
             process.send_signal(how)
         return process.wait(30)
 
-    def start_agent(self, spec='request(str(arg0))', extra='', backend=''):
+    def start_agent(self, spec='request(str(arg0))', extra='', backend='', addresses=None):
         path = os.path.join(self.folder, 'agent.yaml')
         with open(path, 'w') as f:
             f.write('agent: {socket: %s/socket, store: %s/store, scan_interval: 500ms}\n'
@@ -60,14 +63,22 @@ class Agent(unittest.TestCase):
                     '  instance: "{env:WHO}"\n'
                     "  endpoints: [{spec: '%s'}]\n%s"
                     'backends:\n'
-                    '- {name: oap, kind: skywalking, addresses: ["%s"], poll: 300ms, heartbeat: 1s%s}\n'
-                    % (self.folder, self.folder, self.target, spec, extra, self.oap.address, backend))
+                    '- {name: oap, kind: skywalking, addresses: %s, poll: 300ms, heartbeat: 1s%s}\n'
+                    % (self.folder, self.folder, self.target, spec, extra,
+                       json.dumps(addresses or [self.oap.address]), backend))
         self.log = os.path.join(self.folder, 'agent.log')
         with open(self.log, 'a') as log:
-            process = subprocess.Popen([SPANPROF, 'agent', '-c', path], stdout=log, stderr=log)
+            # A sanitizer looks for leaks with system calls and rights that an agent has given up.
+            process = subprocess.Popen([SPANPROF, 'agent', '-c', path, *(['--keep-privileges'] if SLOW > 1 else [])],
+                                       stdout=log, stderr=log)
         self.addCleanup(self.no_refused_calls)
-        self.addCleanup(self.end, process)
+        self.addCleanup(self.end_well, process)
         return process
+
+    def end_well(self, process):
+        """In order, unless the test has killed it."""
+        if process.poll() is None:
+            self.assertEqual(self.end(process, signal.SIGTERM), 0, self.text())
 
     def no_refused_calls(self):
         self.assertNotIn('event=call_refused', self.text())
@@ -80,6 +91,24 @@ class Agent(unittest.TestCase):
         value = self.oap.wait_for(condition, timeout * SLOW)
         self.assertTrue(value, '%s\n%s' % (self.text(), self.oap.complaints))
         return value
+
+    def ask(self, cmd, **members):
+        """One request on the control socket, answered within a second whatever the backend does."""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(SLOW)
+            s.connect(os.path.join(self.folder, 'socket'))
+            s.sendall(json.dumps({'v': 1, 'cmd': cmd, **members}).encode() + b'\n')
+            reply = json.loads(s.makefile('rb').readline())
+        self.assertTrue(reply['ok'], reply)
+        return reply['result']
+
+    def n_polls(self):
+        """Those that were answered with nonsense, too."""
+        return len([c for c in self.oap.calls if c[0] == 'getProfileTaskCommands'])
+
+    def memory_mb(self, process):
+        with open('/proc/%d/status' % process.pid) as f:
+            return int(re.search(r'VmRSS:\s+(\d+)', f.read())[1]) / 1024
 
     def assert_segments_are_sound(self):
         self.assertEqual(self.oap.complaints, [])
@@ -166,6 +195,99 @@ class Agent(unittest.TestCase):
         # It remembers what it has seen.
         self.assertEqual(self.oap.polls[-1][2], self.oap.tasks[0].create)
         self.assertIsNone(target.poll())
+        self.assert_segments_are_sound()
+
+    def test_killed_before_the_finish_report_was_taken(self):
+        self.start_target('shop-1', '/slow=sleep:60')
+        agent = self.start_agent()
+        self.wait(lambda: self.oap.instances)
+        task = self.oap.create_task('shop', '/slow', threshold=10, count=3)
+        self.wait(lambda: len(self.oap.task_segments(task)) == 3)
+        self.oap.moods['reportTaskFinish'] = 'unavailable'
+        self.wait(lambda: 'event=task_finished source=oap' in self.text(), 90)
+        self.wait(lambda: ('reportTaskFinish', False) in self.oap.calls)
+        self.end(agent)
+        self.oap.moods.clear()
+        for polls in (3, 6):
+            agent = self.start_agent()
+            self.wait(lambda: self.oap.finishes)
+            before = len(self.oap.polls)
+            self.wait(lambda: len(self.oap.polls) > before + polls)
+            self.end(agent)
+        # Taken once, and not sent again after another restart.
+        self.assertEqual(self.oap.finishes, [('shop', 'shop-1', task)])
+        self.assertEqual(len(self.oap.segments), 3)
+
+    def test_mutual_tls_by_name_after_one_that_does_not_resolve(self):
+        """With the filter of system calls in force: the files were read before, names and handshakes come after."""
+        if not shutil.which('openssl'):
+            self.skipTest('no openssl')
+        certs = Certificates(self.folder)
+        certs.make_ca('ca')
+        certs.make_cert('ca', 'server', 'DNS:localhost')
+        certs.make_cert('ca', 'client', 'DNS:agent.example')
+        oap = Oap(tls=(certs.read('server.pem'), certs.read('server.key'), certs.read('ca.pem')), token='sesame')
+        self.addCleanup(oap.stop)
+        self.oap.stop()
+        self.oap = oap
+        self.start_target('shop-1', '/slow=sleep:60')
+        self.start_agent(addresses=['spanprof.invalid:11800', 'localhost:' + oap.address.rsplit(':', 1)[1]],
+                         backend=', token: sesame, tls: true, ca_file: %s, cert_file: %s, key_file: %s'
+                         % (certs.path('ca.pem'), certs.path('client.pem'), certs.path('client.key')))
+        self.wait(lambda: oap.instances, 60)
+        task = oap.create_task('shop', '/slow', threshold=10, count=3)
+        self.wait(lambda: len(oap.task_segments(task)) == 3, 40)
+        self.assert_segments_are_sound()
+
+    def test_answers_that_make_no_sense(self):
+        """Garbage, a million tasks, one task that contradicts itself: none runs, and the next good one does."""
+        target = self.start_target('shop-1', '/slow=sleep:60')
+        agent = self.start_agent()
+        self.wait(lambda: self.oap.polls)
+        one = MESSAGES['Commands'](commands=[MESSAGES['Command'](command='ProfileTaskQuery')]).SerializeToString()
+        for raw in (b'<html>busy</html>', b'\xff' * 1000000, one * 1000000):
+            self.oap.raw = raw
+            self.oap.moods['getProfileTaskCommands'] = 'raw'
+            calls, polls = self.n_polls(), len(self.oap.polls)
+            self.wait(lambda: self.n_polls() > calls + 1, 60)
+            self.ask('ping')
+            self.oap.moods.clear()
+            self.wait(lambda: len(self.oap.polls) > polls + 1, 60)
+            self.assertLess(self.memory_mb(agent), 64 * SLOW)
+        self.oap.create_task('shop', '/slow', threshold=10, count=3)
+        (task,) = self.oap.tasks
+        again = self.oap.command(task)
+        other = MESSAGES['Command'].FromString(again.SerializeToString())
+        for arg in other.args:
+            if arg.key == 'MaxSamplingCount':
+                arg.value = '9'
+        answer = self.oap.commands([again, other, again] * 20)
+        self.oap.moods['getProfileTaskCommands'] = lambda request: answer
+        self.wait(lambda: len(self.oap.task_segments(task.id)) == 3, 40)
+        self.oap.moods.clear()
+        self.wait(lambda: self.oap.finishes, 90)
+        self.assertEqual(len(self.oap.segments), 3)
+        self.assertEqual(self.oap.finishes, [('shop', 'shop-1', task.id)])
+        self.assertIn('came again with other values', self.text())
+        self.assertIsNone(target.poll())
+
+    def test_frozen_backend_holds_nothing_up(self):
+        relay = Relay(self.oap.address)
+        self.addCleanup(relay.close)
+        self.start_target('shop-1', '/slow=sleep:60')
+        self.start_agent(addresses=[relay.address], backend=', timeout: 2s')
+        self.wait(lambda: self.oap.instances)
+        task = self.oap.create_task('shop', '/slow', threshold=10, count=9)
+        self.wait(lambda: self.oap.segments)
+        relay.set('freeze')
+        local = self.ask('task.create', task={'service': 'shop', 'endpoint': '*', 'threshold': '10ms'})['id']
+        end = time.monotonic() + 20 * SLOW
+        while len(self.ask('span.list', id=local)['spans']) < 10:
+            self.assertLess(time.monotonic(), end, self.text())
+            time.sleep(0.1)
+        self.ask('task.cancel', id=local)
+        relay.set('pass')
+        self.wait(lambda: len(self.oap.task_segments(task)) == 9, 60)
         self.assert_segments_are_sound()
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 import unittest
 
+from certs import Certificates
 from oap import MESSAGES, Oap, Relay, now_ms
 
 CLIENT = os.environ['NET_CLIENT']
@@ -556,35 +557,15 @@ class BadDays(Case):
 
 
 class Tls(Case):
-    def openssl(self, *args):
-        subprocess.run(('openssl',) + args, cwd=self.folder, check=True, capture_output=True)
-
-    def path(self, name):
-        return os.path.join(self.folder, name)
-
-    def read(self, name):
-        with open(self.path(name), 'rb') as f:
-            return f.read()
-
-    def make_ca(self, name):
-        self.openssl('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=' + name,
-                     '-keyout', name + '.key', '-out', name + '.pem')
-
-    def make_cert(self, ca, name, san):
-        with open(self.path(name + '.ext'), 'w') as f:
-            f.write('subjectAltName=%s\n' % san)
-        self.openssl('req', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=' + name, '-keyout', name + '.key',
-                     '-out', name + '.csr')
-        self.openssl('x509', '-req', '-in', name + '.csr', '-CA', ca + '.pem', '-CAkey', ca + '.key',
-                     '-CAcreateserial', '-days', '2', '-extfile', name + '.ext', '-out', name + '.pem')
-
     def setUp(self):
         super().setUp()
         if not shutil.which('openssl'):
             self.skipTest('no openssl')
-        self.make_ca('ca')
-        self.make_cert('ca', 'server', 'DNS:oap.example')
-        self.make_cert('ca', 'agent', 'DNS:agent.example')
+        self.certs = Certificates(self.folder)
+        self.path, self.read = self.certs.path, self.certs.read
+        self.certs.make_ca('ca')
+        self.certs.make_cert('ca', 'server', 'DNS:oap.example')
+        self.certs.make_cert('ca', 'agent', 'DNS:agent.example')
 
     def test_tls(self):
         oap = self.server(tls=(self.read('server.pem'), self.read('server.key'), None))
@@ -595,7 +576,7 @@ class Tls(Case):
         oap = self.server(tls=(self.read('server.pem'), self.read('server.key'), None))
         client = self.client('ca=' + self.path('ca.pem'), address=oap.address)
         client.wait_status(lambda s: s['state'] == 'away')
-        self.make_ca('other')
+        self.certs.make_ca('other')
         client = self.client('ca=' + self.path('other.pem'), 'server_name=oap.example', address=oap.address)
         client.wait_status(lambda s: s['state'] == 'away')
         self.assertEqual(oap.polls, [])

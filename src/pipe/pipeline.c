@@ -246,7 +246,8 @@ static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
 				     p->walk.frames[f].flags);
 	if (!r && stop != STACK_STOP_ENDPOINT)
 		r = stack_builder_text(&p->builder, stack_builder_incomplete(stop));
-	if (!r && (by_end || returned || stop != STACK_STOP_ENDPOINT))
+	/* The stack has it already, unless the endpoint has jumped to another function for its end. */
+	if (!r)
 		r = push_endpoint_frame(p, s);
 	if (!r)
 		r = stack_builder_finish(&p->builder, stop, ret);

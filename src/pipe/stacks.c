@@ -291,6 +291,29 @@ static int resolve_location(const struct stacks *s, struct location *l,
 	return -EINVAL;
 }
 
+static uint32_t outermost_function(const struct profile *profile, uint32_t location)
+{
+	const struct profile_location *l = &profile->locations.at[location];
+
+	if (!l->n_frames)
+		return 0;
+	return profile->frames.at[profile->frame_runs.at[l->first_frame + l->n_frames - 1]]
+		.function;
+}
+
+/* The endpoint below a stack that ends in it; a function that it has jumped to has taken its place. */
+static bool ends_twice(const struct stacks *s, const struct stack *k, const struct profile *profile)
+{
+	const struct location *last =
+		k->n ? &s->locations.at[s->runs.at[k->first + k->n - 1]] : NULL;
+	const size_t n = s->scratch.n;
+
+	return n > 1 && k->stop == STACK_STOP_ENDPOINT &&
+	       last->raw.flags & PROFILE_LOCATION_FUNCTION &&
+	       outermost_function(profile, s->scratch.at[n - 1]) ==
+		       outermost_function(profile, s->scratch.at[n - 2]);
+}
+
 bool stacks_is_resolved(const struct stacks *s, uint32_t stack)
 {
 	return s->stacks.at[stack < s->stacks.n ? stack : 0].resolved != UNRESOLVED;
@@ -316,6 +339,7 @@ int stacks_resolve(struct stacks *s, uint32_t stack, struct symbolizer *symboliz
 			return r;
 	}
 	if (k->resolved == UNRESOLVED) {
+		s->scratch.n -= ends_twice(s, k, profile);
 		r = profile_add_stack(profile, s->scratch.at, s->scratch.n, k->stop, &k->resolved);
 		if (r)
 			return r;

@@ -72,7 +72,7 @@ enum stack_stop stacks_stop(const struct stacks *s, uint32_t stack);
 /* No location of it will have to be looked up. */
 bool stacks_is_resolved(const struct stacks *s, uint32_t stack);
 /*
- * The stack in the profile's tables; symbolizes locations not seen before. 0 or negative errno.
+ * The stack in the profile's tables, without the endpoint's own location where its caller has it already; symbolizes locations not seen before. 0 or negative errno.
  */
 int stacks_resolve(struct stacks *s, uint32_t stack, struct symbolizer *symbolizer,
 		   struct profile *profile, uint32_t *ret_profile_stack);

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Names, conditions and ends of endpoints, as the kernel evaluates them."""
+import subprocess
+
 from harness import Target, check, folder, load, main, need_bpf, profiling, test
 
 OPTIONS = ("--min-duration", "10ms", "--period", "5ms")
@@ -92,6 +94,38 @@ def declared_end():
     profile = play("request(str(arg0));end=body_longjmp")
     check(profile.calls() == 4 and profile.endpoints[0]["ended"] == 3,
           f"{profile.calls()} calls, {profile.endpoints[0]['ended']} ends")
+
+
+TAIL = """
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((noinline)) int work(const char *name) { __asm__ volatile("" ::"r"(name)); usleep(50000); return 7; }
+__attribute__((noinline)) int handle(const char *name) { __asm__ volatile(""); return work(name + 1); }
+int main(void)
+{
+	puts("ready"), fflush(stdout), getchar();
+	for (int i = 0; i < 3; i++)
+		handle("x");
+	puts("done"), fflush(stdout), getchar();
+}
+"""
+
+
+@test
+def endpoint_that_ends_in_a_jump():
+    """Its frame is gone when it is looked at, and yet all time is below it."""
+    with folder() as path:
+        (path / "x.c").write_text(TAIL)
+        subprocess.run(["gcc", "-O2", "-g", "-o", path / "x", path / "x.c"], check=True)
+        with Target(path / "x") as target:
+            with profiling(path / "out.json", "-p", target.pid, "--endpoint", "handle", *OPTIONS):
+                target.play()
+        profile = load(path / "out.json")
+        check(len(profile.spans) == 3, f"{len(profile.spans)} spans")
+        stacks = {tuple(x.functions) for s in profile.spans for x in s.samples}
+        check({x[-1] for x in stacks} == {"handle"}, f"{stacks}")
+        check(any(x[-2:] == ("work", "handle") for x in stacks), f"{stacks}")
+        check(all(x.count("handle") == 1 for x in stacks), f"{stacks}")
 
 
 main(needs=[need_bpf])

@@ -421,8 +421,11 @@ static int load_beside(struct presets *p, struct errmsg *e)
 	path[n] = '\0';
 	slash = strrchr(path, '/');
 	for (size_t i = 0; slash && r == -ENOENT && i < ARRAY_SIZE(ups); i++) {
+		AUTO_FREE char *real = NULL;
+
 		snprintf(slash, 32, "%s", ups[i]);
-		r = load_folder(p, path, e);
+		real = realpath(path, NULL);
+		r = real ? load_folder(p, real, e) : -errno;
 	}
 	return r;
 }

@@ -49,9 +49,14 @@ static bool is_new(struct check *c, const struct rules_service *rule, pid_t pid)
 	return c->seen.n < PROGRAMS_MAX && !vec_push(&c->seen, program);
 }
 
-static void print_missing(struct check *c, const struct instance *i, pid_t pid, const char *why)
+static void print_missing(struct check *c, const struct instance *i, pid_t pid, const char *preset,
+			  const char *why)
 {
-	printf("  %s / %s: process %d: %s\n", i->service, i->name, pid, why);
+	bool has_preset = preset && preset[0];
+
+	printf("  %s / %s: process %d: %s%s%s%s\n", i->service, i->name, pid,
+	       has_preset ? "nothing of preset '" : "", has_preset ? preset : "",
+	       has_preset ? "' is there: " : "", why);
 	c->n++;
 }
 
@@ -73,7 +78,7 @@ static void check_entry(struct check *c, struct inspect *in, const struct instan
 			errmsg_set(&why, r, "%s", e.text[0] ? e.text : strerror(-r));
 	}
 	if (why.text[0])
-		print_missing(c, i, in->pid, why.text);
+		print_missing(c, i, in->pid, at[first].from->preset, why.text);
 }
 
 static void check_process(struct check *c, const struct instance *i, pid_t pid)
@@ -86,7 +91,7 @@ static void check_process(struct check *c, const struct instance *i, pid_t pid)
 	if (!is_new(c, rule, pid))
 		return;
 	if (inspect_open(&in, pid, NULL, &e)) {
-		print_missing(c, i, pid, e.text);
+		print_missing(c, i, pid, NULL, e.text);
 		return;
 	}
 	for (size_t k = 0; k < c->targets.n; k++)

@@ -450,6 +450,8 @@ def check_against_the_processes():
         check("task 'far': no instance of 'svc' is called 'web-*'" in out, out)
         check("task 'lost'" not in out, "spans may have any name there")
         check("task 'lost': service 'svc' has no endpoint 'nope'" in run(RULES.replace("(str(arg0))", "") + tasks), out)
+        out = run(RULES.replace('spec: "request(str(arg0))"', "preset: postgresql"))
+        check(len(re.findall("nothing of preset 'postgresql' is there: endpoint '", out)) == 1, out)
         out = run(RULES)
         check("process" not in out.replace("processes", "") and "missing" not in out, out)
 

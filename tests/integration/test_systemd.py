@@ -70,8 +70,9 @@ SOCKET = "/run/spanprof/agent.sock"
 # What the real ones pull in is of no interest, and might change this machine.
 STUBS = ("sysinit.target", "basic.target", "shutdown.target", "umount.target", "network.target", "multi-user.target")
 TEST_TARGET = "[Unit]\nWants=spanprof-agent.service\nAfter=spanprof-agent.service\n"
-# Only where the log goes, and a watchdog that the test can wait for.
-DROP_IN = "\n[Service]\nStandardError=append:/run/out/agent.log\nWatchdogSec=5\n"
+# Only where the log goes, a watchdog that the test can wait for, and that it runs where process numbers are others.
+DROP_IN = ("\n[Service]\nStandardError=append:/run/out/agent.log\nWatchdogSec=5\n"
+           "Environment=SPANPROF_OTHER_PIDS=1\n")
 
 
 class Booted:

@@ -145,11 +145,12 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 		return 0;
 	s = &t->spans[slot];
 	thread_resume(t);
-	now = wall_now(t, &wall);
 	tag = __sync_lock_test_and_set(&s->tag, SPAN_FREE);
 	state = SPAN_STATE(tag);
 	if (state == SPAN_FREE)
 		return 0;
+	/* Only now: no snapshot of the span is taken later than its end, see tickrings.h. */
+	now = wall_now(t, &wall);
 	if (now < s->start_ns)
 		now = s->start_ns;
 	latency_update(s, now - s->start_ns, reason);
@@ -489,10 +490,6 @@ __noinline __u32 spans_review(struct thread *t, __u64 now, __u64 at_ns, const st
 	return mask;
 }
 
-/*
- * Snapshots are due at equal steps of the thread's own on-CPU time, from a random first one: then the
- * number of them that meets a piece of code follows from its CPU time, in however many bursts that is.
- */
 __noinline int spans_due(struct thread *t, __u32 mask, __u64 oncpu_ns)
 {
 	int is_due = 0;
@@ -501,12 +498,11 @@ __noinline int spans_due(struct thread *t, __u32 mask, __u64 oncpu_ns)
 		return 0;
 	for (__u32 i = 0; i < WIRE_NAMED_MAX; i++) {
 		struct span *s = &t->spans[i];
-		__u64 period = s->period_ns;
 
-		if (!(mask >> i & 1) || oncpu_ns < s->next_due_ns || !period)
+		if (!(mask >> i & 1) || oncpu_ns < s->next_due_ns || !s->period_ns)
 			continue;
 		is_due = 1;
-		s->next_due_ns += ((oncpu_ns - s->next_due_ns) / period + 1) * period;
+		span_next_due(s, oncpu_ns);
 	}
 	return is_due;
 }

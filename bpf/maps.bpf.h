@@ -17,6 +17,7 @@
 const volatile __u32 knob_max_window __weak = 0;    /* bytes of a window; 0: none are copied */
 const volatile __u32 knob_kernel_stacks __weak = 0; /* kernel frames in snapshots */
 const volatile __u32 knob_wake_bytes __weak = 0;    /* unread bytes that wake the reader */
+const volatile __u32 knob_tick_bytes __weak = 0;    /* of each ring in tick_rings that are used */
 
 /* Written by user space while running; read by BPF. */
 __u32 members_gen __weak = 1;        /* changes with `members` */
@@ -34,6 +35,15 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4 << 20);
 } ring SEC(".maps") __weak;
+
+/* Index: the CPU; those that are not there use `ring`. Written by the tick, read by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wire_tick_ring);
+} tick_rings SEC(".maps") __weak;
 
 /* State of threads that have entered an endpoint: written by all programs, made by `enter` only. */
 struct {

@@ -171,6 +171,16 @@ static __always_inline bool span_open(const struct span *s)
 	return SPAN_STATE(*(volatile __u64 *)&s->tag) != SPAN_FREE;
 }
 
+/*
+ * Snapshots are due at equal steps of the thread's own on-CPU time, from a random first one: then the
+ * number of them that meets a piece of code follows from its CPU time, in however many bursts that is.
+ * Of a span for which one is due, with a period.
+ */
+static __always_inline void span_next_due(struct span *s, __u64 oncpu_ns)
+{
+	s->next_due_ns += ((oncpu_ns - s->next_due_ns) / s->period_ns + 1) * s->period_ns;
+}
+
 /* SP at or below the frame of the span, near enough to be on the same stack. */
 static __always_inline bool span_covers(const struct span *s, __u64 sp)
 {

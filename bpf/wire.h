@@ -181,6 +181,26 @@ struct wire_snapshot {
 };
 _Static_assert(sizeof(struct wire_snapshot) == 24 + 24 + 24 + 16 + 16 + 136 + 256, "wire_snapshot");
 
+/*
+ * A CPU's own ring for the snapshots of its ticks, in the map `tick_rings`: to write there takes no
+ * lock and waits for no other CPU. `written` and `taken` are bytes since the start, multiples of 8. A
+ * record is in one piece: one that begins before the end of the ring goes on behind it. Larger windows
+ * than WIRE_TICK_WINDOW, and all when it is full, go into the common ring.
+ */
+#define WIRE_TICK_RING   65536
+#define WIRE_TICK_WINDOW 8192
+#define WIRE_TICK_RECORD \
+	(sizeof(struct wire_snapshot) + WIRE_KSTACK_MAX * sizeof(__u64) + WIRE_TICK_WINDOW)
+struct wire_tick_ring {
+	__u64 written; /* by BPF, after the record */
+	__u64 seen;    /* by BPF: `taken` when it was last looked at */
+	__u64 pad[6];  /* the two sides write to different cache lines */
+	__u64 taken;   /* by user space */
+	__u64 pad2[7];
+	__u8 data[WIRE_TICK_RING + WIRE_TICK_RECORD];
+};
+_Static_assert(sizeof(struct wire_tick_ring) % 8 == 0, "the stride of the map");
+
 enum wire_end_reason {
 	WIRE_END_RETURN = 1,   /* the leave probe: the call returned */
 	WIRE_END_END_PROBE,    /* the declared end function was entered */

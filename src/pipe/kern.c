@@ -27,6 +27,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "bpf/kernskel.h"
+#include "pipe/loaderror.h"
+#include "pipe/tickrings.h"
 #include "probe/multi.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -35,7 +37,9 @@
 #define WINDOW_SMALL       (4096U - 256)
 #define WINDOW_MIDDLE      (32768U - 1024)
 #define WINDOW_LARGE       (65536U - 1024)
-#define WAKE_BYTES_DIVISOR 4 /* the reader is woken when the ring is filled by this fraction */
+#define WAKE_BYTES_DIVISOR 4  /* the reader is woken when the ring is filled by this fraction */
+#define TICK_RING_DIVISOR  32 /* a ring of ticks is at most this fraction of the common one */
+#define TICK_RINGS_MAX     64 /* CPUs that have one */
 #define LOG_BYTES          65536
 #define WALK_COST_DIVISOR  100 /* walks of stuck threads take at most this fraction of the time */
 
@@ -48,10 +52,12 @@ struct gate_count { /* as in bpf/maps.bpf.h */
 
 struct kern {
 	struct kernskel *skel;
-	struct ring_buffer *ring; /* NULL: not mapped now */
-	int epoll_fd;             /* of the ring, mapped or not */
-	kern_record_fn fn;        /* during kern_poll */
+	struct ring_buffer *ring;    /* NULL: not mapped now */
+	struct tickrings tick_rings; /* mapped with it */
+	int epoll_fd;                /* of the ring, mapped or not */
+	kern_record_fn fn;           /* during kern_poll */
 	void *fn_ctx;
+	int n_ticks;   /* records from tick_rings during kern_poll */
 	size_t n_cpus; /* possible ones */
 	void *percpu;  /* n_cpus of the largest per-CPU value */
 	uint32_t last_epoch;
@@ -65,79 +71,23 @@ struct kern {
 	uint64_t walk_not_before_ns;
 };
 
+static int take_ticks(struct kern *k, uint64_t before_ns)
+{
+	int n = tickrings_take(&k->tick_rings, before_ns, k->fn, k->fn_ctx);
+
+	if (n < 0)
+		return n;
+	k->n_ticks += n;
+	return 0;
+}
+
 static int on_record(void *ctx, void *data, size_t bytes)
 {
+	const struct wire_header *h = data;
 	struct kern *k = ctx;
+	int r = take_ticks(k, h->mono_ns);
 
-	return k->fn(k->fn_ctx, data, bytes);
-}
-
-static int cap_missing(uint64_t effective, int cap)
-{
-	const int cap_sys_admin = 21;
-
-	return !(effective >> cap & 1) && !(effective >> cap_sys_admin & 1);
-}
-
-/* The names of the capabilities that this process lacks, "" when it has them. */
-static const char *missing_capabilities(void)
-{
-	AUTO_FREE char *text = NULL;
-	size_t bytes;
-	const char *line;
-	uint64_t effective;
-	const int cap_perfmon = 38, cap_bpf = 39;
-
-	if (read_file(AT_FDCWD, "/proc/self/status", 65536, &text, &bytes))
-		return "";
-	line = strstr(text, "CapEff:");
-	if (!line)
-		return "";
-	effective = strtoull(line + strlen("CapEff:"), NULL, 16);
-	if (cap_missing(effective, cap_bpf))
-		return cap_missing(effective, cap_perfmon) ? "CAP_BPF and CAP_PERFMON" : "CAP_BPF";
-	return cap_missing(effective, cap_perfmon) ? "CAP_PERFMON" : "";
-}
-
-/* The verifier's last line but its statistics, for the message. */
-static const char *log_reason(char *log)
-{
-	char *end = strstr(log, "\nprocessed "), *start;
-
-	if (!end)
-		return log[0] ? log : "no reason given";
-	*end = '\0';
-	start = strrchr(log, '\n');
-	return start ? start + 1 : log;
-}
-
-static int explain_load(int r, char *log, struct errmsg *e)
-{
-	const char *missing = missing_capabilities();
-	struct utsname u;
-
-	if (missing[0])
-		return errmsg_set(
-			e, r,
-			"cannot load the BPF programs: this needs %s; run as root, or give them to the program with setcap",
-			missing);
-	if (access("/sys/kernel/btf/vmlinux", R_OK))
-		return errmsg_set(
-			e, r,
-			"cannot load the BPF programs: the kernel has no type information (/sys/kernel/btf/vmlinux): it must be built with CONFIG_DEBUG_INFO_BTF");
-	if (r == -EPERM)
-		return errmsg_set(
-			e, r,
-			"cannot load the BPF programs: not permitted, although the capabilities are there; see kernel lockdown (/sys/kernel/security/lockdown) and the container's seccomp profile");
-	if (r == -ENOMEM)
-		return errmsg_set(
-			e, r,
-			"cannot load the BPF programs: not enough memory; see the memory limit of the control group, or use a smaller ring");
-	uname(&u);
-	return errmsg_set(
-		e, r,
-		"cannot load the BPF programs: kernel %s refuses them (%s): %s; spanprof needs Linux 6.1 or later",
-		u.release, strerror(-r), log_reason(log));
+	return r ? r : k->fn(k->fn_ctx, data, bytes);
 }
 
 static size_t round_ring(size_t bytes)
@@ -151,10 +101,23 @@ static size_t round_ring(size_t bytes)
 	return n;
 }
 
+static void configure_rings(struct kernskel *skel, size_t ring_bytes, size_t n_cpus)
+{
+	size_t tick_bytes = ring_bytes / TICK_RING_DIVISOR;
+
+	if (tick_bytes > WIRE_TICK_RING)
+		tick_bytes = WIRE_TICK_RING;
+	if (n_cpus > TICK_RINGS_MAX)
+		n_cpus = TICK_RINGS_MAX;
+	skel->rodata->knob_wake_bytes = (uint32_t)(ring_bytes / WAKE_BYTES_DIVISOR);
+	skel->rodata->knob_tick_bytes = (uint32_t)tick_bytes;
+	bpf_map__set_max_entries(skel->maps.ring, (uint32_t)ring_bytes);
+	bpf_map__set_max_entries(skel->maps.tick_rings, (uint32_t)n_cpus);
+}
+
 static void configure(struct kernskel *skel, const struct kern_options *o)
 {
 	uint32_t window = o->max_window ? (o->max_window + 63) & ~63U : KERN_WINDOW_DEFAULT;
-	size_t ring_bytes = round_ring(o->ring_bytes);
 
 	if (window > WINDOW_LARGE)
 		window = WINDOW_LARGE;
@@ -162,8 +125,6 @@ static void configure(struct kernskel *skel, const struct kern_options *o)
 		window = 2 * WIRE_REDZONE;
 	skel->rodata->knob_max_window = window;
 	skel->rodata->knob_kernel_stacks = o->want_kernel_stacks;
-	skel->rodata->knob_wake_bytes = (uint32_t)(ring_bytes / WAKE_BYTES_DIVISOR);
-	bpf_map__set_max_entries(skel->maps.ring, (uint32_t)ring_bytes);
 	bpf_program__set_autoload(skel->progs.span_end, !o->without_end);
 	bpf_program__set_autoload(skel->progs.span_uret, !o->without_uret);
 	bpf_program__set_autoload(skel->progs.span_enter, !o->without_plain);
@@ -204,11 +165,12 @@ static int load(struct kern *k, const struct kern_options *o, struct errmsg *e)
 		return errmsg_set(e, r, "cannot open the built-in BPF programs: %s", strerror(-r));
 	}
 	configure(k->skel, o);
+	configure_rings(k->skel, round_ring(o->ring_bytes), k->n_cpus);
 	if (o->multi_uprobes)
 		use_multi_uprobes(k->skel);
 	r = kernskel__load(k->skel);
 	if (r)
-		return explain_load(r, log, e);
+		return loaderror_explain(r, log, e);
 	return 0;
 }
 
@@ -295,7 +257,7 @@ struct kern *kern_free(struct kern *k)
 	bpf_link__destroy(k->walk);
 	for (size_t i = 0; i < ARRAY_SIZE(k->proc); i++)
 		bpf_link__destroy(k->proc[i]);
-	ring_buffer__free(k->ring);
+	kern_ring_unmap(k);
 	kernskel__destroy(k->skel);
 	if (k->epoll_fd >= 0)
 		close(k->epoll_fd);
@@ -525,19 +487,23 @@ int kern_counters(const struct kern *k, struct counters *ret)
 
 int kern_poll(struct kern *k, int timeout_ms, kern_record_fn fn, void *ctx)
 {
-	int waited, rest;
+	int waited, rest, r;
+	uint64_t now;
 
 	if (!k->ring)
 		return 0;
+	k->n_ticks = 0;
 	k->fn = fn;
 	k->fn_ctx = ctx;
 	waited = ring_buffer__poll(k->ring, timeout_ms);
 	if (waited < 0 && waited != -EINTR)
 		return waited;
+	now = clock_mono_ns(); /* what led to a tick before now is in the common ring already */
 	rest = ring_buffer__consume(k->ring);
 	if (rest < 0)
 		return rest;
-	return (waited > 0 ? waited : 0) + rest;
+	r = take_ticks(k, now);
+	return r ? r : (waited > 0 ? waited : 0) + rest + k->n_ticks;
 }
 
 int kern_ring_fd(const struct kern *k)
@@ -548,25 +514,27 @@ int kern_ring_fd(const struct kern *k)
 int kern_ring_map(struct kern *k)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
+	int r;
 
 	if (k->ring)
 		return 0;
-	k->ring = ring_buffer__new(bpf_map__fd(k->skel->maps.ring), on_record, k, NULL);
-	if (!k->ring)
-		return -errno;
-	if (epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(k->ring), &ev)) {
-		int r = -errno;
-
-		kern_ring_unmap(k);
+	r = tickrings_map(&k->tick_rings, bpf_map__fd(k->skel->maps.tick_rings),
+			  bpf_map__max_entries(k->skel->maps.tick_rings));
+	if (r)
 		return r;
-	}
-	return 0;
+	k->ring = ring_buffer__new(bpf_map__fd(k->skel->maps.ring), on_record, k, NULL);
+	if (!k->ring || epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(k->ring), &ev))
+		r = -errno;
+	if (r)
+		kern_ring_unmap(k);
+	return r;
 }
 
 void kern_ring_unmap(struct kern *k)
 {
 	ring_buffer__free(k->ring); /* closes what the epoll set holds */
 	k->ring = NULL;
+	tickrings_unmap(&k->tick_rings);
 }
 
 static int tick_open(struct kern *k, size_t cpu, uint64_t period_ns)

@@ -172,13 +172,14 @@ static __always_inline bool span_open(const struct span *s)
 }
 
 /*
- * Snapshots are due at equal steps of the thread's own on-CPU time, from a random first one: then the
- * number of them that meets a piece of code follows from its CPU time, in however many bursts that is.
- * Of a span for which one is due, with a period.
+ * Snapshots are due by the thread's own on-CPU time, from a random first one on: then the number of them
+ * that meets a piece of code follows from its CPU time, in however many bursts that is. What is due waits
+ * for a tick, an eighth of a period and, in short bursts, now and then a quarter. So it is due that much
+ * before the period is over: the period is the longest time between two snapshots, not the mean.
  */
 static __always_inline void span_next_due(struct span *s, __u64 oncpu_ns)
 {
-	s->next_due_ns += ((oncpu_ns - s->next_due_ns) / s->period_ns + 1) * s->period_ns;
+	s->next_due_ns = oncpu_ns + s->period_ns - s->period_ns / 16 * 5;
 }
 
 /* SP at or below the frame of the span, near enough to be on the same stack. */

@@ -249,29 +249,53 @@ static bool gap_between(const struct account_input *in, size_t i, size_t j)
 	return in->obs[j].seq - in->obs[i].seq != j - i;
 }
 
+/* How far from a tick its time reaches, at most, on a side where the thread has waited or has not. */
+static uint64_t reach(const struct account_input *in, bool waited)
+{
+	return waited && in->period_ns ? in->period_ns / 2 : UINT64_MAX;
+}
+
+/*
+ * A tick stands for the time that is nearer to it than to another tick. Where a tick falls does not depend
+ * on what runs, so parts of a call get what is theirs on the average, however short they are. Beyond a
+ * wait, a tick stands for half a period at most, and the rest has no stack: what ran there is hardly
+ * what was met here. A tick that meets a moment between two waits would else get all CPU time up to the
+ * ticks around, more than a period of it if those were late or are not there. So, with ticks that are a
+ * period apart at most, no part of a call is off by more than a period.
+ *
+ * Switch-outs are not used as if they were ticks, although their stacks are there: they come at certain
+ * places (a wait; the end of a time slice that began at a wake-up), and what runs between these would
+ * hardly ever get its share.
+ */
 static int account_on_cpu(const struct account_input *in, struct account *a, struct budget *b)
 {
-	uint64_t at = accounted_from(in).oncpu_ns; /* on-CPU clock up to which time is given */
+	struct wire_wall at = accounted_from(in); /* up to which time on CPU is given */
 	uint64_t end = in->start.oncpu_ns + a->total.oncpu_ns;
+	uint64_t end_blocked = in->start.blocked_ns + a->total.blocked_ns;
 	size_t i = next_tick(in, 0), next;
 	uint64_t lost = 0;
 	int r = 0;
 
-	if (i == in->n_obs)
-		return give_synthetic(a, b, ACCOUNT_NO_TICK, SAMPLE_ONCPU, b->left[SAMPLE_ONCPU],
-				      in->end_ns);
 	for (; i < in->n_obs && !r; i = next) {
 		const struct observation *o = &in->obs[i];
-		uint64_t limit = end, between = 0;
+		uint64_t left = minus(o->wall.oncpu_ns, at.oncpu_ns), right, gap = 0;
 
+		left = least(left, reach(in, o->wall.blocked_ns > at.blocked_ns));
 		next = next_tick(in, i + 1);
 		if (next < in->n_obs) {
-			between = minus(in->obs[next].wall.oncpu_ns, o->wall.oncpu_ns) / 2;
-			if (gap_between(in, i, next) && between > in->period_ns / 2) {
-				lost += 2 * (between - in->period_ns / 2);
-				between = in->period_ns / 2;
-			}
-			limit = o->wall.oncpu_ns + between;
+			const struct wire_wall *to = &in->obs[next].wall;
+			bool is_lost = gap_between(in, i, next);
+
+			gap = minus(to->oncpu_ns, o->wall.oncpu_ns);
+			right = least(gap / 2,
+				      reach(in, is_lost || to->blocked_ns > o->wall.blocked_ns));
+			if (is_lost)
+				lost += gap - 2 * right;
+			at = (struct wire_wall){.oncpu_ns = minus(to->oncpu_ns, right),
+						.blocked_ns = o->wall.blocked_ns};
+		} else {
+			right = least(minus(end, o->wall.oncpu_ns),
+				      reach(in, end_blocked > o->wall.blocked_ns));
 		}
 		r = give(a, b,
 			 (struct account_item){
@@ -279,12 +303,10 @@ static int account_on_cpu(const struct account_input *in, struct account *a, str
 				 .obs = i,
 				 .kind = SAMPLE_ONCPU,
 				 .count = 1,
-				 .wall_ns = minus(limit, at),
+				 .wall_ns = left + right,
 				 .start_ns = o->mono_ns,
 				 .end_ns = o->mono_ns,
 			 });
-		if (next < in->n_obs)
-			at = minus(in->obs[next].wall.oncpu_ns, between);
 	}
 	if (!r)
 		r = give_synthetic(a, b, ACCOUNT_LOST, SAMPLE_ONCPU, lost, in->end_ns);

@@ -77,6 +77,77 @@ static void test_ticks_share_the_time_between_them(void **state)
 	assert_int_equal(wall_sum(&a), 30 * MS);
 }
 
+static struct observation tick_after(uint32_t seq, uint32_t stack, uint64_t oncpu_ms,
+				     uint64_t blocked_ms)
+{
+	struct observation o = tick(seq, stack, oncpu_ms + blocked_ms, oncpu_ms);
+
+	o.wall.blocked_ns = blocked_ms * MS;
+	return o;
+}
+
+/* Ticks that were late, and ends of the call that are far from one, with waits between. */
+static void test_beyond_a_wait_a_tick_stands_for_half_a_period(void **state)
+{
+	struct observation obs[] = {tick_after(0, 1, 8, 5), tick_after(1, 2, 22, 10),
+				    tick_after(2, 3, 30, 15)};
+	struct account_input in =
+		input(58, (struct wire_wall){.oncpu_ns = 38, .blocked_ns = 20}, obs, 3);
+	CLEANUP(account_deinit) struct account a = {};
+
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 1, SAMPLE_ONCPU), 10 * MS);
+	assert_int_equal(wall_of(&a, 2, SAMPLE_ONCPU), 9 * MS);
+	assert_int_equal(wall_of(&a, 3, SAMPLE_ONCPU), 9 * MS);
+	assert_int_equal(wall_of(&a, ACCOUNT_NO_TICK, SAMPLE_ONCPU), 10 * MS);
+	assert_int_equal(wall_of(&a, ACCOUNT_LOST, SAMPLE_ONCPU), 0);
+	assert_int_equal(wall_sum(&a), 58 * MS);
+}
+
+/* The same without waits: late ticks of a thread that computed all the time. */
+static void test_without_waits_late_ticks_leave_no_hole(void **state)
+{
+	struct observation obs[] = {tick(0, 1, 8, 8), tick(1, 2, 22, 22), tick(2, 3, 30, 30)};
+	struct account_input in = input(38, (struct wire_wall){.oncpu_ns = 38}, obs, 3);
+	CLEANUP(account_deinit) struct account a = {};
+
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 1, SAMPLE_ONCPU), 15 * MS);
+	assert_int_equal(wall_of(&a, 2, SAMPLE_ONCPU), 11 * MS);
+	assert_int_equal(wall_of(&a, 3, SAMPLE_ONCPU), 12 * MS);
+}
+
+/*
+ * 1000 calls, in each 0.5 ms of stack 2 at 30 ms of CPU time, between two waits: one in 20 meets it. On
+ * the average it gets what is its own, and in no call it is off by more than a period.
+ */
+static void test_rare_code_gets_its_share(void **state)
+{
+	CLEANUP(account_deinit) struct account a = {};
+	uint64_t sum = 0;
+
+	for (uint64_t call = 0; call < 1000; call++) {
+		uint64_t at = call * 10 * MS / 1000; /* all phases of the clock alike */
+		struct account_input in;
+		struct observation obs[8];
+		size_t n = 0;
+
+		for (; at < 60 * MS; at += 10 * MS, n++) {
+			bool is_rare = at >= 30 * MS && at < 30 * MS + MS / 2;
+
+			obs[n] = tick(n, is_rare ? 2 : 1, 0, 0);
+			obs[n].wall.oncpu_ns = at;
+			obs[n].wall.blocked_ns = at < 30 * MS ? 0 : is_rare ? 20 * MS : 40 * MS;
+			obs[n].mono_ns = at + obs[n].wall.blocked_ns;
+		}
+		in = input(100, (struct wire_wall){.oncpu_ns = 60, .blocked_ns = 40}, obs, n);
+		assert_int_equal(account_span(&in, &a), 0);
+		assert_true(wall_of(&a, 2, SAMPLE_ONCPU) <= 10 * MS);
+		sum += wall_of(&a, 2, SAMPLE_ONCPU);
+	}
+	assert_in_range(sum, 490 * MS, 510 * MS);
+}
+
 static void test_block_is_split_at_the_wake_up(void **state)
 {
 	struct observation obs[] = {block(0, 7, 10, 90, 95, (struct wire_wall){10, 5, 80})};
@@ -230,6 +301,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_ticks_share_the_time_between_them),
+		cmocka_unit_test(test_beyond_a_wait_a_tick_stands_for_half_a_period),
+		cmocka_unit_test(test_without_waits_late_ticks_leave_no_hole),
+		cmocka_unit_test(test_rare_code_gets_its_share),
 		cmocka_unit_test(test_block_is_split_at_the_wake_up),
 		cmocka_unit_test(test_preemption_is_run_queue_only),
 		cmocka_unit_test(test_short_waits_go_to_the_next_record),

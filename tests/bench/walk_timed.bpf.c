@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * walk_timed.bpf.c: bpf_get_stack's walk of the frame pointers again, which tells of each walk how long it
  * took and what it found: it shows how many of them get to a frame, and what those cost.
@@ -8,7 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
 
-char LICENSE[] SEC("license") = "Dual BSD/GPL";
+char LICENSE[] SEC("license") = "GPL";
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * walk_timed.h: what walk_timed.bpf.c tells of one walk.
  */

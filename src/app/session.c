@@ -225,9 +225,17 @@ static int watch_path(struct session *s, const char *path)
 {
 	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	AUTO_FREE char *real = realpath(path, NULL);
+	char who[PROCESS_PATH_MAX];
+	struct errmsg e = {};
+	struct stat st;
 
 	if (fd < 0) {
 		log_error("cannot open executable '%s': %s", path, strerror(errno));
+		return EXIT_FAILED;
+	}
+	snprintf(who, sizeof(who), "'%s'", path);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && process_check_program(fd, who, &e)) {
+		log_error("%s", e.text);
 		return EXIT_FAILED;
 	}
 	return watch_exe(s, fd, path, specs_instance_of(&s->specs, real ? real : path));

@@ -108,50 +108,52 @@ int process_read(pid_t pid, struct process *ret, struct errmsg *e)
 	return 0;
 }
 
-static int read_elf_header(pid_t pid, Elf64_Ehdr *ret)
+int process_check_program(int fd, const char *who, struct errmsg *e)
 {
-	AUTO_CLOSE int fd = -1;
-	char path[64];
+	Elf64_Ehdr h = {};
+	ssize_t n = pread(fd, &h, sizeof(h), 0);
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	return pread(fd, ret, sizeof(*ret), 0) == sizeof(*ret) ? 0 : -ENOEXEC;
+	if (n < 0)
+		return errmsg_set(e, -errno, "cannot read the executable of %s: %s", who,
+				  strerror(errno));
+	if (n >= 2 && !memcmp(h.e_ident, "#!", 2))
+		return errmsg_set(
+			e, -ENOEXEC,
+			"%s is a script, which no process runs by itself: name its interpreter, or a process",
+			who);
+	if (n < (ssize_t)sizeof(h) || memcmp(h.e_ident, ELFMAG, SELFMAG))
+		return errmsg_set(e, -ENOEXEC, "the executable of %s is not an ELF file", who);
+	if (h.e_ident[EI_CLASS] != ELFCLASS64)
+		return errmsg_set(e, -ENOEXEC,
+				  "%s is a 32-bit program; spanprof supports 64-bit x86-64 only",
+				  who);
+	if (h.e_machine != EM_X86_64)
+		return errmsg_set(e, -ENOEXEC,
+				  "%s has code for ELF machine %u; spanprof supports x86-64 only",
+				  who, h.e_machine);
+	return 0;
 }
 
 int process_check_supported(const struct process *p, struct errmsg *e)
 {
-	Elf64_Ehdr h = {};
-	int r;
+	AUTO_CLOSE int fd = -1;
+	char path[64], who[64];
 
 	if (!p->exe_ino)
 		return errmsg_set(
 			e, -ENOEXEC,
 			"process %d (%s) has no executable: it is a kernel thread or a zombie",
 			p->pid, p->comm);
-	r = read_elf_header(p->pid, &h);
-	if (r)
-		return errmsg_set(e, r, "cannot read the executable of process %d (%s): %s%s",
-				  p->pid, p->comm, strerror(-r),
-				  r == -EACCES || r == -EPERM
+	snprintf(path, sizeof(path), "/proc/%d/exe", p->pid);
+	snprintf(who, sizeof(who), "process %d (%s)", p->pid, p->comm);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errmsg_set(e, -errno, "cannot read the executable of %s: %s%s", who,
+				  strerror(errno),
+				  errno == EACCES || errno == EPERM
 					  ? "; run as root or with CAP_DAC_READ_SEARCH"
 					  : "");
-	if (memcmp(h.e_ident, ELFMAG, SELFMAG))
-		return errmsg_set(e, -ENOEXEC,
-				  "the executable of process %d (%s) is not an ELF file", p->pid,
-				  p->comm);
-	if (h.e_ident[EI_CLASS] != ELFCLASS64)
-		return errmsg_set(
-			e, -ENOEXEC,
-			"process %d (%s) is a 32-bit program; spanprof supports 64-bit x86-64 only",
-			p->pid, p->comm);
-	if (h.e_machine != EM_X86_64)
-		return errmsg_set(
-			e, -ENOEXEC,
-			"process %d (%s) runs code for ELF machine %u; spanprof supports x86-64 only",
-			p->pid, p->comm, h.e_machine);
-	return 0;
+	return process_check_program(fd, who, e);
 }
 
 void process_exe_path(pid_t pid, char *buf, size_t n)

@@ -49,6 +49,8 @@ int process_read(pid_t pid, struct process *ret, struct errmsg *e);
  * programs. 0 or -ENOEXEC with a message.
  */
 int process_check_supported(const struct process *p, struct errmsg *e);
+/* The same of an executable file; who: what the message is about, "process 12 (sh)". */
+int process_check_program(int fd, const char *who, struct errmsg *e);
 
 /* The path of its executable as the process sees it, " (deleted)" cut off; "" when unknown. */
 void process_exe_path(pid_t pid, char *buf, size_t n);

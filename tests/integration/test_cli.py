@@ -263,6 +263,18 @@ def tiny_elf32():
 
 
 @test
+def scripts_and_texts_are_no_executables():
+    """They are not waited for: no process will ever run them."""
+    need_bpf()
+    with folder() as path:
+        (path / "script").write_text("#!/bin/sh\nsleep 1\n")
+        (path / "text").write_text("hello\n")
+        for name, word in ("script", "is a script"), ("text", "not an ELF file"):
+            status, _, stderr = spanprof("run", "--exe", path / name, "-e", "request", "--for", "1s")
+            one_line(status, stderr, 1, f"{name}'", word)
+
+
+@test
 def output_is_checked_before_attaching():
     need_bpf()
     with sleeper() as target:

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <elf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -116,6 +118,33 @@ static void test_tracer(void **state)
 	assert_int_equal(process_tracer(pid), 0);
 }
 
+/* Whoever asks: of a process, or of a file that one may run later. */
+static void test_foreign_programs(void **state)
+{
+	Elf64_Ehdr h = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64}, .e_machine = EM_AARCH64};
+	struct errmsg e = {};
+	int fd = memfd_create("program", MFD_CLOEXEC);
+
+	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
+	assert_int_equal(process_check_program(fd, "it", &e), -ENOEXEC);
+	assert_string_equal(e.text,
+			    "it has code for ELF machine 183; spanprof supports x86-64 only");
+	h.e_machine = EM_X86_64;
+	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
+	assert_int_equal(process_check_program(fd, "it", &e), 0);
+	assert_int_equal(ftruncate(fd, 30), 0);
+	assert_int_equal(process_check_program(fd, "it", &e), -ENOEXEC);
+	assert_non_null(strstr(e.text, "not an ELF file"));
+	h.e_ident[EI_CLASS] = ELFCLASS32;
+	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
+	assert_int_equal(process_check_program(fd, "it", &e), -ENOEXEC);
+	assert_non_null(strstr(e.text, "32-bit"));
+	assert_int_equal(pwrite(fd, "#!", 2, 0), 2);
+	assert_int_equal(process_check_program(fd, "it", &e), -ENOEXEC);
+	assert_non_null(strstr(e.text, "script"));
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -124,6 +153,7 @@ int main(void)
 		cmocka_unit_test(test_thread_id_is_refused_with_its_process),
 		cmocka_unit_test(test_forked_child_is_a_worker),
 		cmocka_unit_test(test_tracer),
+		cmocka_unit_test(test_foreign_programs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

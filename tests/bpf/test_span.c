@@ -25,6 +25,25 @@ __asm__(".text\n"
 	"	jmp tail_last\n"
 	".size tail_first, . - tail_first\n");
 
+/* A function with a frame pointer whose SP says nothing at the place of its probe. */
+long framed(void *arg);
+extern const char framed_site[];
+
+__asm__(".text\n"
+	".globl framed, framed_site\n"
+	".type framed, @function\n"
+	"framed:\n"
+	"	push %rbp\n"
+	"	mov %rsp, %rbp\n"
+	"	sub $128, %rsp\n"
+	"	and $-64, %rsp\n"
+	"framed_site:\n"
+	"	nop\n"
+	"	mov %rdi, %rax\n"
+	"	leave\n"
+	"	ret\n"
+	".size framed, . - framed\n");
+
 ENDPOINT long tail_last(void *arg)
 {
 	__asm__ volatile("");
@@ -297,7 +316,21 @@ static void begins_if_none(void **state)
 	rig_close(&rig);
 }
 
-/* Begin and end are functions of their own: the span outlives the frame of the first. */
+/* A probe behind the prologue: SP at the entry, and the caller, are found through RBP. */
+static void enters_behind_a_frame_pointer(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, NULL);
+	rig_endpoint(&rig, 0, leaf, NULL);
+	rig_attach(&rig, rig.programs.enter_fd, framed_site,
+		   WIRE_COOKIE(0, 1, framed_site - (const char *)(uintptr_t)framed) |
+			   WIRE_COOKIE_F_RBP | WIRE_COOKIE_F_WIDE);
+	assert_int_equal(rig_call(framed, (void *)5L), 5);
+	assert_calls(&rig, 0, 1, 1);
+	rig_close(&rig);
+}
+
 /* Probed twice, each call is seen by one of the probes: whose it is says its process. */
 static void own_probes_are_for_their_process_alone(void **state)
 {
@@ -319,6 +352,7 @@ static void own_probes_are_for_their_process_alone(void **state)
 	rig_close(&rig);
 }
 
+/* Begin and end are functions of their own: the span outlives the frame of the first. */
 static void ends_by_an_end_function(void **state)
 {
 	const struct wire_endpoint config = {.flags = WIRE_EP_F_END_PROBE};
@@ -430,6 +464,7 @@ int main(void)
 		cmocka_unit_test(site_learned_during_the_call),
 		cmocka_unit_test(hopeless_site_is_not_reported),
 		cmocka_unit_test(begins_if_none),
+		cmocka_unit_test(enters_behind_a_frame_pointer),
 		cmocka_unit_test(own_probes_are_for_their_process_alone),
 		cmocka_unit_test(ends_by_an_end_function),
 		cmocka_unit_test(thread_exit_ends_spans),

@@ -190,8 +190,9 @@ def breakpoints_of_gdb_on_a_probed_function():
     with Target("dangers", "returns", 50) as target:
         with Spanprof("run", "-p", target.pid, "--endpoint", "request", "--min-duration", "10s") as command:
             command.wait_attached()
-            done = subprocess.run(["gdb", "-q", "-nx", "-batch", "-p", str(target.pid), "-ex", "break request",
-                                   "-ex", "continue&", "-ex", "interrupt", "-ex", "delete", "-ex", "detach"],
+            done = subprocess.run(["gdb", "-q", "-nx", "-batch", "-p", str(target.pid), "-ex",
+                                   "set breakpoint always-inserted on", "-ex", "break request", "-ex", "delete",
+                                   "-ex", "detach"],
                                   stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
             check(done.returncode == 0, done.stderr)
             command.finish()

@@ -213,6 +213,16 @@ static double ratio(const double *v, const double *to)
 	return median(each, ROUNDS);
 }
 
+/* The same for what one of the two traps adds: v less w, beside to less base. */
+static double trap_ratio(const double *v, const double *w, const double *to, const double *base)
+{
+	double each[ROUNDS];
+
+	for (int i = 0; i < ROUNDS; i++)
+		each[i] = (v[i] - w[i]) / (to[i] - base[i]);
+	return median(each, ROUNDS);
+}
+
 enum way { BARE, EMPTY, IDLE, GATE, NAME, EMPTY_ENTRY, STRANGER_ENTRY, STRANGER, WAYS };
 
 static void measure(const char *kind)
@@ -249,6 +259,9 @@ static void measure(const char *kind)
 	printf("ratio spanprof (gate open) / empty: %.2f, target 1.30\n", ratio(v[GATE], v[EMPTY]));
 	printf("ratio not profiled (entry) / bare entry probe: %.2f, target 1.00; with the return site: %.2f\n",
 	       ratio(v[STRANGER_ENTRY], v[EMPTY_ENTRY]), ratio(v[STRANGER], v[EMPTY_ENTRY]));
+	printf("one trap of a process that is not profiled / that of a bare entry probe: entry %.2f, return site %.2f\n",
+	       trap_ratio(v[STRANGER_ENTRY], v[BARE], v[EMPTY_ENTRY], v[BARE]),
+	       trap_ratio(v[STRANGER], v[STRANGER_ENTRY], v[EMPTY_ENTRY], v[BARE]));
 	if (strcmp(kind, "perf") != 0)
 		return;
 	trace = with_bpftrace();

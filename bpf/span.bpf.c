@@ -333,23 +333,29 @@ int span_enter_sleepable(struct pt_regs *ctx)
 	return enter(ctx, true);
 }
 
-/* Reads the name at leave, for spans that anybody will see. ip 0: globals are told by the entry's. */
-static __always_inline void name_at_leave(struct pt_regs *ctx, struct thread *t, __u32 slot,
-					  __u64 sp, __u64 ip)
+/* Only for spans that anybody will see. */
+static __always_inline bool wants_name_at_leave(struct thread *t, __u32 slot)
+{
+	struct span *s = &t->spans[slot];
+
+	if (!(s->flags & SPAN_F_NAME_AT_LEAVE) || slot >= WIRE_NAMED_MAX)
+		return false;
+	return SPAN_STATE(s->tag) == SPAN_PROFILING ||
+	       bpf_ktime_get_ns() - s->start_ns > s->threshold_ns;
+}
+
+static __always_inline void name_at_leave(struct pt_regs *ctx, struct thread *t, __u32 slot)
 {
 	struct span *s = &t->spans[slot];
 	__u32 ep_id = s->ep_id;
 	struct wire_endpoint *ep;
 
-	if (!(s->flags & SPAN_F_NAME_AT_LEAVE) || slot >= WIRE_NAMED_MAX)
-		return;
-	if (SPAN_STATE(s->tag) != SPAN_PROFILING &&
-	    bpf_ktime_get_ns() - s->start_ns <= s->threshold_ns)
+	if (!wants_name_at_leave(t, slot))
 		return;
 	ep = bpf_map_lookup_elem(&endpoints, &ep_id);
 	if (!ep)
 		return;
-	machine_load(t, ctx, sp, ip ? ip : s->entry_ip);
+	machine_load(t, ctx, ctx->sp, s->entry_ip);
 	ops_run_leave(t, ep, slot);
 }
 
@@ -379,7 +385,7 @@ static __always_inline int leave(struct pt_regs *ctx, bool is_uret)
 		if (!is_return && span_slot_intact(t, i))
 			continue;
 		if (is_return)
-			name_at_leave(ctx, t, i, ctx->sp, 0);
+			name_at_leave(ctx, t, i);
 		span_close(t, i, is_return ? WIRE_END_RETURN : WIRE_END_UNWOUND);
 	}
 	return 0;
@@ -415,7 +421,7 @@ int span_ret(struct pt_regs *ctx)
 
 		if (!span_open(s) || s->ep_id != ep_id || s->entry_sp != sp)
 			continue;
-		name_at_leave(ctx, t, i, ctx->sp, 0);
+		name_at_leave(ctx, t, i);
 		span_close(t, i, WIRE_END_RETURN);
 		break;
 	}
@@ -449,15 +455,14 @@ int span_end(struct pt_regs *ctx)
 	if (slot >= WIRE_SPANS_MAX)
 		return 0;
 	what = ep->flags & WIRE_EP_F_END_OPS ? verdict(ctx, ep->leave_ops, ep->n_leave_ops)
-					     : VERDICT_RUN;
+					     : VERDICT_KEEP;
 	if (what == VERDICT_DROP)
 		return 0;
-	if (what == VERDICT_RUN && (ep->flags & WIRE_EP_F_END_OPS)) {
-		machine_load(t, ctx, sp, ip);
-		if (!ops_run_leave(t, ep, WIRE_NAMED_MAX))
-			return 0;
-	}
-	name_at_leave(ctx, t, slot, sp, ip);
+	machine_load(t, ctx, sp, ip);
+	if (what == VERDICT_RUN && !ops_run_leave(t, ep, WIRE_NAMED_MAX))
+		return 0;
+	if (wants_name_at_leave(t, slot))
+		ops_run_leave(t, ep, slot);
 	span_close(t, slot, WIRE_END_END_PROBE);
 	return 0;
 }

@@ -64,22 +64,70 @@ static size_t skip_dollar(const char *in, size_t n, size_t i)
 	return n;
 }
 
+static bool is_pair(const char *in, size_t n, size_t i, char first, char second)
+{
+	return i + 1 < n && in[i] == first && in[i + 1] == second;
+}
+
+/*
+ * Comments nest in PostgreSQL only. Where the dialect is not known nobody can tell where one with
+ * another beginning inside ends, so nothing behind it is kept.
+ */
+static size_t skip_block(enum sql_dialect dialect, const char *in, size_t n, size_t i)
+{
+	size_t depth = 1;
+
+	for (i += 2; i + 1 < n; i++) {
+		if (is_pair(in, n, i, '*', '/')) {
+			i++;
+			if (--depth == 0)
+				return i + 1;
+		} else if (is_pair(in, n, i, '/', '*') && dialect == SQL_PGSQL) {
+			i++;
+			depth++;
+		} else if (is_pair(in, n, i, '/', '*') && dialect == SQL_UNKNOWN) {
+			return n;
+		}
+	}
+	return n;
+}
+
+/* "--" and, in some dialects, "#"; MySQL wants white space behind the dashes. */
+static bool is_line_comment(enum sql_dialect dialect, const char *in, size_t n, size_t i)
+{
+	if (in[i] == '#')
+		return dialect == SQL_UNKNOWN || dialect == SQL_MYSQL;
+	if (!is_pair(in, n, i, '-', '-'))
+		return false;
+	return dialect != SQL_MYSQL || i + 2 >= n || (unsigned char)in[i + 2] <= ' ';
+}
+
 static size_t skip_comment(enum sql_dialect dialect, const char *in, size_t n, size_t i)
 {
-	bool hash = dialect == SQL_UNKNOWN || dialect == SQL_MYSQL;
+	if (is_pair(in, n, i, '/', '*'))
+		return skip_block(dialect, in, n, i);
+	if (!is_line_comment(dialect, in, n, i))
+		return 0;
+	while (i < n && in[i] != '\n')
+		i++;
+	return i;
+}
 
-	if (in[i] == '/' && i + 1 < n && in[i + 1] == '*') {
-		for (i += 2; i + 1 < n; i++)
-			if (in[i] == '*' && in[i + 1] == '/')
-				return i + 2;
-		return n;
+/*
+ * A literal of PostgreSQL goes on behind white space with a newline in it, by the rules of its first
+ * part. Returns the place of the next quote, 0: none.
+ */
+static size_t find_continuation(const char *in, size_t n, size_t i)
+{
+	bool newline = false;
+
+	for (; i < n && (isspace((unsigned char)in[i]) || is_pair(in, n, i, '-', '-')); i++) {
+		if (in[i] == '-')
+			while (i + 1 < n && in[i + 1] != '\n')
+				i++;
+		newline = newline || in[i] == '\n';
 	}
-	if ((in[i] == '-' && i + 1 < n && in[i + 1] == '-') || (in[i] == '#' && hash)) {
-		while (i < n && in[i] != '\n')
-			i++;
-		return i;
-	}
-	return 0;
+	return newline && i < n && in[i] == '\'' ? i : 0;
 }
 
 static size_t skip_number(const char *in, size_t n, size_t i)
@@ -199,7 +247,10 @@ static size_t take_quoted(enum sql_dialect dialect, struct out *o, const char *i
 		in[i] == '\'' ? has_backslashes(dialect, o)
 			      : in[i] == '"' && (dialect == SQL_UNKNOWN || dialect == SQL_MYSQL);
 	size_t end = skip_quoted(in, n, i, backslashes);
+	size_t more;
 
+	while (in[i] == '\'' && dialect == SQL_PGSQL && (more = find_continuation(in, n, end)) != 0)
+		end = skip_quoted(in, n, more, backslashes);
 	if (in[i] == '\'' || (in[i] == '"' && !is_name(dialect, o, in, n, i, end))) {
 		drop_prefix(o);
 		put_literal(o);
@@ -245,25 +296,60 @@ size_t normalize_sql(enum sql_dialect dialect, const char *in, size_t n, char *o
 	return o.n;
 }
 
-/* Digits, hexadecimal ids of 8 and more with a digit, UUIDs, and words in which digits prevail. */
-static bool is_id(const char *s, size_t n)
-{
-	size_t digits = 0, hex = 0, dashes = 0;
+struct letters {
+	size_t digits, hex, dashes, upper, lower;
+};
 
-	if (n == 0)
-		return false;
+static void count_letters(const char *s, size_t n, struct letters *ret)
+{
 	for (size_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)s[i];
 
-		digits += isdigit(c) != 0;
-		hex += isxdigit(c) != 0;
-		dashes += c == '-' || c == '_' || c == '.' || c == ',' || c == ':';
+		ret->digits += isdigit(c) != 0;
+		ret->hex += isxdigit(c) != 0;
+		ret->dashes += c && strchr("-_.,:", c);
+		ret->upper += isupper(c) != 0;
+		ret->lower += islower(c) != 0;
 	}
-	if (digits == n)
+}
+
+/*
+ * Digits, hexadecimal ids of 8 and more with a digit, UUIDs, words in which digits prevail; what only
+ * a person or a key is called: with @, a web token, a long word of digits and both cases.
+ */
+static bool is_id(const char *s, size_t n)
+{
+	struct letters c = {0};
+
+	if (n > 2 && s[0] == '0' && (s[1] | 0x20) == 'x') {
+		s += 2;
+		n -= 2;
+	}
+	if (n == 0)
+		return false;
+	count_letters(s, n, &c);
+	if (c.digits == n || memchr(s, '@', n))
 		return true;
-	if (digits && hex + dashes == n && n >= 8)
+	if (c.digits && c.hex + c.dashes == n && n >= 8)
 		return true;
-	return digits * 2 > n && digits >= 4;
+	if (n >= 16 && (memcmp(s, "eyJ", 3) == 0 || (c.digits >= 4 && c.upper && c.lower)))
+		return true;
+	return c.digits * 2 > n && c.digits >= 4;
+}
+
+/* Where a query or a fragment begins, percent-encoded ones too. */
+static bool ends_path(const char *in, size_t n, size_t i)
+{
+	if (in[i] == '?' || in[i] == '#')
+		return true;
+	return i + 2 < n && in[i] == '%' && (in[i + 1] == '2' || in[i + 1] == '3') &&
+	       ((in[i + 1] == '3' && (in[i + 2] | 0x20) == 'f') ||
+		(in[i + 1] == '2' && in[i + 2] == '3'));
+}
+
+static bool ends_segment(const char *in, size_t n, size_t i)
+{
+	return in[i] == '/' || in[i] == ' ' || in[i] == '\0' || ends_path(in, n, i);
 }
 
 size_t normalize_path(const char *in, size_t n, char *out, size_t out_bytes)
@@ -272,19 +358,21 @@ size_t normalize_path(const char *in, size_t n, char *out, size_t out_bytes)
 	struct out o = {.at = out, .max = out_bytes - 1};
 	size_t i = 0;
 
-	while (i < n && in[i] != '?' && in[i] != '#') {
-		size_t end = i;
+	while (i < n && !ends_path(in, n, i)) {
+		size_t end = i, after;
 
-		while (end < n && !strchr("/?# ", in[end]) && in[end] != '\0')
+		while (end < n && in[end] != ';' && !ends_segment(in, n, end))
 			end++;
+		for (after = end; after < n && !ends_segment(in, n, after);)
+			after++;
 		if (i > 0 && in[i - 1] == '/' && is_id(in + i, end - i))
 			for (size_t k = 0; k < sizeof(id) - 1; k++)
 				put(&o, id[k]);
 		else
 			while (i < end)
 				put(&o, in[i++]);
-		i = end;
-		if (i < n && in[i] != '?' && in[i] != '#')
+		i = after;
+		if (i < n && !ends_path(in, n, i))
 			put(&o, in[i++]);
 	}
 	out[o.n] = '\0';

@@ -8,11 +8,11 @@
 
 #include <stddef.h>
 
-/* What "..." is, and whether \ quotes in '...'. */
+/* What "..." is, whether \ quotes in '...', and how comments end. */
 enum sql_dialect {
 	SQL_UNKNOWN, /* "...": a literal unless it can only be a name; \ quotes */
-	SQL_MYSQL,   /* "...": a literal; \ quotes */
-	SQL_PGSQL,   /* "...": a name, as in the standard; \ quotes in E'...' only */
+	SQL_MYSQL,   /* "...": a literal; \ quotes; "--" needs white space behind it */
+	SQL_PGSQL,   /* "...": a name, as in the standard; \ quotes in E'...' only; comments nest */
 	SQL_SQLITE,  /* "...": a name or, when there is none, a literal; \ is plain */
 };
 
@@ -25,8 +25,10 @@ size_t normalize_sql(enum sql_dialect dialect, const char *in, size_t n, char *o
 		     size_t out_bytes);
 
 /*
- * A URL path: what follows ? or # goes; a segment that is a number, a UUID, a hexadecimal or mostly
- * numeric id becomes {id}. "GET /orders/4711?x=1" becomes "GET /orders/{id}".
+ * A URL path: what follows ? or # goes (%3f and %23 too), as do a segment's ;parameters. A segment
+ * that is a number, a UUID, a hexadecimal or mostly numeric id, an address or user with @, a web token or a
+ * long word of digits and letters of both cases becomes {id}. "GET /orders/4711?x=1" becomes
+ * "GET /orders/{id}". Other words are kept: what is secret in them cannot be known.
  */
 size_t normalize_path(const char *in, size_t n, char *out, size_t out_bytes);
 

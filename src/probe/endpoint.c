@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/glob.h"
 #include "probe/endpoint_priv.h"
+#include "probe/pattern.h"
 #include "probe/usdt.h"
 
 static const char *const leave_names[] = {
@@ -340,7 +341,7 @@ static int take_match(struct endpoint *ep, struct cursor *c)
 	char *pattern;
 	int r;
 
-	if (ep->match || ep->has_regex)
+	if (ep->match || ep->pattern)
 		return fail_at(c, at, "this option is given twice");
 	if (c->text[c->pos] != '~')
 		return take_word(c, "", &ep->match);
@@ -348,9 +349,9 @@ static int take_match(struct endpoint *ep, struct cursor *c)
 	r = take_word(c, "", &pattern);
 	if (r < 0)
 		return r;
-	ep->has_regex = regcomp(&ep->regex, pattern, REG_EXTENDED | REG_NOSUB) == 0;
+	r = pattern_new(&ep->pattern, pattern);
 	free(pattern);
-	return ep->has_regex ? 0 : fail_at(c, at, "not an extended regular expression");
+	return r > 0 ? fail_at(c, at, pattern_reason(r)) : r;
 }
 
 static bool option_is(const struct cursor *c, size_t at, size_t n, const char *name)
@@ -508,8 +509,7 @@ struct endpoint *endpoint_free(struct endpoint *ep)
 	choice_deinit(&ep->leave_name);
 	expression_free(ep->condition);
 	expression_free(ep->end_condition);
-	if (ep->has_regex)
-		regfree(&ep->regex);
+	pattern_free(ep->pattern);
 	free(ep->text);
 	free(ep->as);
 	free(ep->display);

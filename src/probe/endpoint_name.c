@@ -11,6 +11,7 @@
 #include "probe/endpoint.h"
 #include "probe/endpoint_priv.h"
 #include "probe/normalize.h"
+#include "probe/pattern.h"
 
 enum { NAME_BYTES_MAX = 2048 };
 
@@ -18,9 +19,7 @@ bool endpoint_matches(const struct endpoint *ep, const char *name)
 {
 	if (ep->match)
 		return glob_match(ep->match, name);
-	if (ep->has_regex)
-		return regexec(&ep->regex, name, 0, NULL, 0) == 0;
-	return true;
+	return !ep->pattern || pattern_matches(ep->pattern, name);
 }
 
 static void append(char *buf, size_t *n, size_t max, const char *text, size_t bytes)

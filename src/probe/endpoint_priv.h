@@ -5,8 +5,6 @@
 #ifndef SPANPROF_PROBE_ENDPOINT_PRIV_H
 #define SPANPROF_PROBE_ENDPOINT_PRIV_H
 
-#include <regex.h>
-
 #include "probe/compile.h"
 #include "probe/endpoint.h"
 #include "probe/expression.h"
@@ -50,13 +48,12 @@ struct endpoint {
 	struct target_text other_end;
 	enum leave_method leave;
 	bool once;
-	unsigned int normalize; /* enum endpoint_normalize */
-	char *as;               /* display name given by the user */
-	char *display;          /* found in the binary */
-	char *match;            /* glob on the formatted name */
-	char *file;             /* glob on the path of the file, '!' in front: all others */
-	bool has_regex;
-	regex_t regex;
+	unsigned int normalize;  /* enum endpoint_normalize */
+	char *as;                /* display name given by the user */
+	char *display;           /* found in the binary */
+	char *match;             /* glob on the formatted name */
+	char *file;              /* glob on the path of the file, '!' in front: all others */
+	struct pattern *pattern; /* match=~ */
 	struct name_choice name;
 	struct name_choice leave_name;
 	struct expression *condition;

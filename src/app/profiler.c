@@ -17,6 +17,9 @@
 
 #define RING_BYTES (2UL << 20) /* resident twice over while something is attached */
 
+/* About a second's work, for one file of anybody's, between two rests: meanwhile nothing else is done. */
+#define DEBUG_STEPS_MAX (16UL << 20)
+
 #define BUSY_INTERVAL_NS 50000000ULL   /* between two looks while something runs */
 #define IDLE_INTERVAL_NS 1000000000ULL /* and while nothing does */
 #define RENEW_EVERY_NS   60000000000ULL
@@ -120,6 +123,7 @@ static int make_engine(struct profiler *p, struct errmsg *e)
 		.is_measured = p->is_measured,
 		.pipeline = {.symbols = {.lines = true,
 					 .debug_max_bytes = p->options.debug_max_bytes,
+					 .debug_max_steps = DEBUG_STEPS_MAX,
 					 .on_debug_left_out = p->options.on_debug_left_out,
 					 .ctx = p->options.ctx},
 			     .max_snapshots = p->options.max_snapshots,

@@ -3,13 +3,18 @@
 
 #include <errno.h>
 
-enum { PUSHED_MAX = 32 };
+enum {
+	PUSHED_MAX = 32,
+	ASK_EVERY = 64, /* look-ups */
+};
 
 static void shut(struct linecache *c, struct linecache_file *f)
 {
 	for (size_t i = 0; i < c->open.n; i++)
 		if (c->open.at[i] == f)
 			c->open.at[i--] = c->open.at[--c->open.n];
+	if (f->lines)
+		f->n_steps += srcline_steps(f->lines);
 	f->lines = srcline_free(f->lines);
 }
 
@@ -23,6 +28,7 @@ void linecache_rest(struct linecache *c, struct linecache_file *f)
 {
 	linecache_close(c, f);
 	f->n_pushed = 0;
+	f->n_steps = 0;
 }
 
 void linecache_deinit(struct linecache *c)
@@ -65,7 +71,11 @@ static uint64_t held_bytes(const struct linecache *c)
 
 static int open_lines(struct linecache *c, struct linecache_file *f)
 {
-	struct srcline_options o = {.search = c->search};
+	struct srcline_options o = {.search = c->search,
+				    .max_steps = c->max_steps,
+				    .n_spent = f->n_steps,
+				    .shall_stop = c->shall_stop,
+				    .ctx = c->stop_ctx};
 	int r;
 
 	do {
@@ -86,6 +96,10 @@ int linecache_open(struct linecache *c, struct linecache_file *f)
 	if (f->is_known || f->is_left_out)
 		return 0;
 	f->is_known = true;
+	if (c->shall_stop && c->shall_stop(c->stop_ctx)) {
+		leave_out(c, f);
+		return 0;
+	}
 	if (vec_reserve(&c->open, c->open.n + 1))
 		return -ENOMEM;
 	r = f->n_pushed < PUSHED_MAX ? open_lines(c, f) : -EFBIG;
@@ -99,6 +113,11 @@ int linecache_open(struct linecache *c, struct linecache_file *f)
 	return 0;
 }
 
+static bool shall_stop(const struct linecache *c)
+{
+	return c->shall_stop && c->clock % ASK_EVERY == 0 && c->shall_stop(c->stop_ctx);
+}
+
 size_t linecache_find(struct linecache *c, struct linecache_file *f, uint64_t vaddr,
 		      struct srcline_frame *ret)
 {
@@ -107,6 +126,10 @@ size_t linecache_find(struct linecache *c, struct linecache_file *f, uint64_t va
 	if (linecache_open(c, f) || !f->lines)
 		return 0;
 	f->used = ++c->clock;
+	if (shall_stop(c)) {
+		leave_out(c, f);
+		return 0;
+	}
 	n = srcline_find(f->lines, vaddr, ret);
 	if (srcline_is_worn_out(f->lines)) {
 		leave_out(c, f);

@@ -4,7 +4,7 @@
  *
  * A file's DWARF is opened when it is needed; when others leave no room for it, those used longest ago are
  * closed, and opened again when they are needed. A file that alone does not fit, or would have to be opened
- * again and again, is left out: its addresses have no lines, which is told and counted by the owner.
+ * again and again, or takes too much work, is left out: its addresses have no lines, which is told and counted by the owner.
  */
 #ifndef SPANPROF_CODE_LINECACHE_H
 #define SPANPROF_CODE_LINECACHE_H
@@ -17,6 +17,7 @@ struct linecache_file {
 	const struct debugfile *debug; /* may be NULL */
 	struct srcline *lines;         /* owned; NULL: closed */
 	uint64_t used;
+	uint64_t n_steps;      /* work on it, since the last rest, without that of `lines` */
 	unsigned int n_pushed; /* times that it was closed for another, since the last rest */
 	bool is_known;         /* opened: that it has no DWARF, too */
 	bool is_left_out;      /* for good */
@@ -25,6 +26,9 @@ struct linecache_file {
 struct linecache {
 	struct debugfile_search *search; /* borrowed */
 	uint64_t max_bytes;              /* of all files together; 0: each as srcline limits it */
+	uint64_t max_steps; /* of one file that is not root's, until the next rest; 0: wide */
+	bool (*shall_stop)(void *ctx); /* true: all files are left out from now on; may be NULL */
+	void *stop_ctx;
 	void (*on_left_out)(void *ctx, const struct linecache_file *file);
 	void *ctx;
 	VEC(struct linecache_file *) open;

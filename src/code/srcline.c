@@ -3,8 +3,9 @@
  * srcline.c: DWARF look-ups through libdw.
  *
  * Three steps, each cached: address -> compilation unit (.debug_aranges, else the ranges of all
- * units), unit -> functions with their ranges, function -> chain of inlined calls that hold the
- * address. libdw caches abbreviations, lines and units by itself and cannot be told to forget them, so
+ * units), unit -> functions with their ranges, function -> the calls that are inlined in it. So each DIE
+ * is read once, and all that depends on what the file says is paid for out of one budget.
+ * libdw caches abbreviations, lines and units by itself and cannot be told to forget them, so
  * the whole handle is closed when the work done through it passes a limit.
  */
 #include "code/srcline.h"
@@ -19,16 +20,21 @@
 #include "base/hash.h"
 #include "base/vec.h"
 #include "code/debugfile_priv.h"
+#include "code/dies.h"
 #include "code/elffile.h"
 
 enum {
 	DEPTH_MAX = 64,
-	UNIT_DIES_MAX = 4 << 20,     /* looked at while listing the functions of one unit */
-	FUNCTION_DIES_MAX = 1 << 18, /* looked at inside one function */
-	TOTAL_DIES_MAX =
-		100 << 20, /* the same, of all units together, as often as they are listed */
+	UNIT_STEPS_MAX = 4 << 20,     /* while the functions of one unit are listed */
+	FUNCTION_STEPS_MAX = 1 << 18, /* while the inlined calls of one function are */
+	TOTAL_STEPS_MAX = 64 << 20,   /* of all together, as often as they are listed */
+	FUNCTION_NODES_MAX = 1 << 16,
+	RANGES_OF_STEP = 4,
+	NODES_OF_STEP = 16,
+	LINE_BYTES_OF_STEP = 2,
+	OPENED_BYTES_OF_STEP = 256,
 	UNITS_MAX = 1 << 17,
-	UNIT_RANGES_MAX = 1 << 19,        /* of all units, or of all functions of one */
+	UNIT_RANGES_MAX = 1 << 19,        /* of all units, of all functions of one, or inside one */
 	RANGES_MAX = 4096,                /* of one DIE */
 	LINE_PROGRAM_MAX_BYTES = 8 << 20, /* of one unit; a row in memory is many times its bytes */
 	UNIT_HELD_BYTES = 4096, /* estimate: what libdw keeps of a unit once it was used */
@@ -58,6 +64,22 @@ struct unit {
 	bool lines_counted;
 };
 
+/* An inlined call, or a block; those inside of it follow it. */
+struct node {
+	uint64_t die;
+	uint32_t first_range;
+	uint32_t n_ranges;
+	uint32_t next; /* the first one that is not inside */
+	unsigned int depth;
+	bool is_inlined;
+};
+
+struct function {
+	uint64_t die;
+	VEC(struct node) nodes; /* in the order of the file */
+	struct ranges ranges;
+};
+
 struct srcline {
 	int fd;     /* borrowed */
 	int alt_fd; /* borrowed, or owned as `own_alt_fd`; -1: none */
@@ -70,7 +92,9 @@ struct srcline {
 	bool units_listed;
 	VEC(struct unit *) open_units; /* owned */
 	struct hash unit_of_die;
-	uint64_t dies_left;  /* of TOTAL_DIES_MAX */
+	VEC(struct function *) functions; /* owned */
+	struct hash function_of_die;
+	struct dies_budget budget;
 	uint64_t max_bytes;  /* for all of it; 0: the limits above */
 	uint64_t base_bytes; /* memory that the unpacked sections take */
 	uint64_t held_bytes; /* estimate of what look-ups have added to it */
@@ -79,8 +103,19 @@ struct srcline {
 
 DEFINE_CLEANUP(struct srcline *, srcline_free)
 
+static void function_free(struct function *f)
+{
+	vec_free(&f->nodes);
+	vec_free(&f->ranges.v);
+	free(f);
+}
+
 static void close_dwarf(struct srcline *s)
 {
+	for (size_t i = 0; i < s->functions.n; i++)
+		function_free(s->functions.at[i]);
+	vec_free(&s->functions);
+	hash_deinit(&s->function_of_die);
 	for (size_t i = 0; i < s->open_units.n; i++) {
 		vec_free(&s->open_units.at[i]->functions.v);
 		free(s->open_units.at[i]);
@@ -130,6 +165,7 @@ static int open_dwarf(struct srcline *s)
 	if (s->n_opened++ >= REOPEN_MAX)
 		return -EFBIG;
 	hash_init(&s->unit_of_die);
+	hash_init(&s->function_of_die);
 	r = open_one(s->fd, &budget, &s->elf, &s->dwarf);
 	if (!r && s->alt_fd >= 0)
 		r = open_one(s->alt_fd, &budget, &s->alt_elf, &s->alt);
@@ -138,6 +174,7 @@ static int open_dwarf(struct srcline *s)
 		return r;
 	}
 	s->base_bytes = most - budget;
+	dies_spend(&s->budget, s->base_bytes / OPENED_BYTES_OF_STEP);
 	if (s->alt)
 		dwarf_setalt(s->dwarf, s->alt);
 	return 0;
@@ -178,9 +215,14 @@ int srcline_new(struct srcline **ret, struct module *m, const struct debugfile *
 	if (!s)
 		return -ENOMEM;
 	s->fd = s->alt_fd = s->own_alt_fd = -1;
-	s->dies_left = TOTAL_DIES_MAX;
 	s->max_bytes = options->max_bytes;
 	r = choose_file(s, m, debug, options->search);
+	s->budget = (struct dies_budget){
+		.left = TOTAL_STEPS_MAX, .shall_stop = options->shall_stop, .ctx = options->ctx};
+	if (options->max_steps && s->fd >= 0 && !elffile_is_mapped(s->fd) &&
+	    options->max_steps < s->budget.left)
+		s->budget.left = options->max_steps;
+	s->budget.left -= options->n_spent < s->budget.left ? options->n_spent : s->budget.left;
 	if (!r)
 		r = open_dwarf(s);
 	if (r)
@@ -204,9 +246,14 @@ uint64_t srcline_bytes(const struct srcline *s)
 	return s->dwarf ? s->base_bytes + s->held_bytes : 0;
 }
 
+uint64_t srcline_steps(const struct srcline *s)
+{
+	return s->budget.n_spent;
+}
+
 bool srcline_is_worn_out(const struct srcline *s)
 {
-	return !s->dwarf && s->n_opened >= REOPEN_MAX;
+	return s->budget.left == 0 || (!s->dwarf && s->n_opened >= REOPEN_MAX);
 }
 
 static int compare_ranges(const void *a, const void *b)
@@ -248,15 +295,19 @@ static const struct range *ranges_find(const struct ranges *r, uint64_t addr)
 }
 
 /* Adds all ranges of a DIE; the number added, or a negative errno. */
-static int ranges_add_die(struct ranges *r, Dwarf_Die *die)
+static int ranges_add_die(struct ranges *r, Dwarf_Die *die, struct dies_budget *budget)
 {
 	Dwarf_Addr base, lo, hi;
 	uint64_t off = dwarf_dieoffset(die);
 	ptrdiff_t next = 0;
 	int n = 0;
 
-	while (n < RANGES_MAX && r->v.n < UNIT_RANGES_MAX &&
-	       (next = dwarf_ranges(die, next, &base, &lo, &hi)) > 0) {
+	for (int seen = 0; seen < RANGES_MAX && r->v.n < UNIT_RANGES_MAX; seen++) {
+		if (seen % RANGES_OF_STEP == RANGES_OF_STEP - 1 && !dies_spend(budget, 1))
+			break;
+		next = dwarf_ranges(die, next, &base, &lo, &hi);
+		if (next <= 0)
+			break;
 		/* Code that the linker threw away begins at 0. */
 		if (lo == 0 || hi <= lo)
 			continue;
@@ -275,10 +326,10 @@ static void list_units(struct srcline *s)
 	size_t n = 0;
 
 	s->units_listed = true;
-	while (n++ < UNITS_MAX &&
+	while (n++ < UNITS_MAX && dies_spend(&s->budget, 1) &&
 	       dwarf_get_units(s->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
 		s->held_bytes += 256;
-		if (type == DW_UT_compile && ranges_add_die(&s->units, &die) < 0)
+		if (type == DW_UT_compile && ranges_add_die(&s->units, &die, &s->budget) < 0)
 			break;
 	}
 	ranges_sort(&s->units);
@@ -302,14 +353,6 @@ static uint64_t find_unit_die(struct srcline *s, uint64_t addr)
 	return r ? r->die : 0;
 }
 
-/* Walk over the DIEs of a unit that may hold functions. */
-struct lister {
-	struct srcline *s;
-	struct unit *unit;
-	size_t budget;
-	int error;
-};
-
 static bool may_hold_functions(int tag, bool deep)
 {
 	switch (tag) {
@@ -329,36 +372,35 @@ static bool may_hold_functions(int tag, bool deep)
 	}
 }
 
-static void list_functions(struct lister *l, Dwarf_Die *parent, unsigned int depth)
+static int list_functions(struct srcline *s, struct unit *u, Dwarf_Die *cu)
 {
-	Dwarf_Die die;
-	int r = dwarf_child(parent, &die);
+	struct dies w;
 
-	for (; r == 0 && l->budget > 0 && !l->error; r = dwarf_siblingof(&die, &die)) {
-		int tag = dwarf_tag(&die);
+	dies_begin(&w, cu, &s->budget, UNIT_STEPS_MAX);
+	while (dies_next(&w)) {
+		int tag = dwarf_tag(&w.die);
 
-		l->budget--;
-		if (tag == DW_TAG_subprogram && ranges_add_die(&l->unit->functions, &die) < 0)
-			l->error = -ENOMEM;
-		if (depth < DEPTH_MAX && may_hold_functions(tag, l->unit->deep))
-			list_functions(l, &die, depth + 1);
+		if (tag == DW_TAG_subprogram &&
+		    ranges_add_die(&u->functions, &w.die, &s->budget) < 0)
+			return -ENOMEM;
+		if (w.depth > DEPTH_MAX || !may_hold_functions(tag, u->deep))
+			dies_skip(&w);
 	}
+	return 0;
 }
 
 static int fill_unit(struct srcline *s, struct unit *u)
 {
-	uint64_t budget = s->dies_left < UNIT_DIES_MAX ? s->dies_left : UNIT_DIES_MAX;
-	struct lister l = {.s = s, .unit = u, .budget = budget};
 	Dwarf_Die die;
+	int r;
 
 	vec_free(&u->functions.v);
 	if (!dwarf_offdie(s->dwarf, u->die, &die))
 		return 0;
-	list_functions(&l, &die, 0);
-	s->dies_left -= budget - l.budget;
+	r = list_functions(s, u, &die);
 	s->held_bytes += UNIT_HELD_BYTES + u->functions.v.cap * sizeof(u->functions.v.at[0]);
 	ranges_sort(&u->functions);
-	return l.error;
+	return r;
 }
 
 static struct unit *get_unit(struct srcline *s, uint64_t die)
@@ -396,34 +438,104 @@ static bool find_function(struct srcline *s, struct unit *u, uint64_t addr, Dwar
 	return r && dwarf_offdie(s->dwarf, r->die, ret);
 }
 
+/* Nodes that are as deep as this one, or deeper, have ended. */
+static void end_nodes(struct function *f, size_t *last, size_t *n_open, unsigned int depth)
+{
+	while (*n_open && f->nodes.at[last[*n_open - 1]].depth >= depth)
+		f->nodes.at[last[--*n_open]].next = (uint32_t)f->nodes.n;
+}
+
+/* Inlined calls and blocks, with their code, of one function. */
+static int fill_function(struct srcline *s, struct function *f, Dwarf_Die *function)
+{
+	size_t open[DEPTH_MAX + 1], n_open = 0;
+	struct dies w;
+
+	dies_begin(&w, function, &s->budget, FUNCTION_STEPS_MAX);
+	while (f->nodes.n < FUNCTION_NODES_MAX && dies_next(&w)) {
+		int tag = dwarf_tag(&w.die);
+		struct node node = {.die = dwarf_dieoffset(&w.die),
+				    .first_range = (uint32_t)f->ranges.v.n,
+				    .depth = w.depth,
+				    .is_inlined = tag == DW_TAG_inlined_subroutine};
+		int n = 0;
+
+		end_nodes(f, open, &n_open, w.depth);
+		if (node.is_inlined || tag == DW_TAG_lexical_block)
+			n = ranges_add_die(&f->ranges, &w.die, &s->budget);
+		if (n < 0)
+			return n;
+		if (n > 0) {
+			node.n_ranges = (uint32_t)n;
+			open[n_open++] = f->nodes.n;
+			if (vec_push(&f->nodes, node))
+				return -ENOMEM;
+		}
+		if (n == 0 || w.depth > DEPTH_MAX)
+			dies_skip(&w);
+	}
+	end_nodes(f, open, &n_open, 0);
+	s->held_bytes +=
+		f->nodes.cap * sizeof(f->nodes.at[0]) + f->ranges.v.cap * sizeof(f->ranges.v.at[0]);
+	return 0;
+}
+
+static struct function *get_function(struct srcline *s, Dwarf_Die *die)
+{
+	uint64_t off = dwarf_dieoffset(die), *known = hash_get(&s->function_of_die, off);
+	struct function *f;
+
+	if (known)
+		return s->functions.at[*known];
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return NULL;
+	f->die = off;
+	if (fill_function(s, f, die) || hash_set(&s->function_of_die, off, s->functions.n) ||
+	    vec_push(&s->functions, f)) {
+		hash_remove(&s->function_of_die, off);
+		function_free(f);
+		return NULL;
+	}
+	return f;
+}
+
 struct chain {
 	Dwarf_Die dies[SRCLINE_FRAMES_MAX]; /* outermost first: the function itself */
 	size_t n;
-	size_t budget;
 };
 
-/* Follows the inlined calls that hold addr, one in another. */
-static void find_inlined(struct chain *c, Dwarf_Die *parent, uint64_t addr, unsigned int depth)
+static bool node_holds(const struct function *f, const struct node *n, uint64_t addr)
 {
-	Dwarf_Die die;
-	int r = dwarf_child(parent, &die);
+	for (uint32_t i = 0; i < n->n_ranges; i++) {
+		const struct range *r = &f->ranges.v.at[n->first_range + i];
 
-	for (; r == 0 && c->budget > 0; r = dwarf_siblingof(&die, &die)) {
-		int tag = dwarf_tag(&die);
-
-		c->budget--;
-		if ((tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block) ||
-		    dwarf_haspc(&die, addr) != 1)
-			continue;
-		if (tag == DW_TAG_inlined_subroutine) {
-			if (c->n == SRCLINE_FRAMES_MAX)
-				return;
-			c->dies[c->n++] = die;
-		}
-		if (depth < DEPTH_MAX)
-			find_inlined(c, &die, addr, depth + 1);
-		return;
+		if (addr >= r->lo && addr < r->hi)
+			return true;
 	}
+	return false;
+}
+
+/* Follows the inlined calls that hold addr, one in another. */
+static void find_inlined(struct srcline *s, const struct function *f, uint64_t addr,
+			 struct chain *c)
+{
+	size_t i = 0, end = f->nodes.n, n_seen = 0;
+
+	while (i < end && c->n < SRCLINE_FRAMES_MAX) {
+		const struct node *n = &f->nodes.at[i];
+
+		n_seen += 1 + n->n_ranges;
+		if (!node_holds(f, n, addr)) {
+			i = n->next;
+			continue;
+		}
+		if (n->is_inlined && dwarf_offdie(s->dwarf, n->die, &c->dies[c->n]))
+			c->n++;
+		end = n->next;
+		i++;
+	}
+	dies_spend(&s->budget, n_seen / NODES_OF_STEP);
 }
 
 static const char *string_attr(Dwarf_Die *die, unsigned int name)
@@ -475,6 +587,8 @@ static bool line_program_is_sane(struct srcline *s, struct unit *u, Dwarf_Die *c
 	memcpy(&length, data + off, sizeof(length));
 	if (length > LINE_PROGRAM_MAX_BYTES)
 		return false;
+	if (!dies_spend(&s->budget, length / LINE_BYTES_OF_STEP))
+		return false;
 	s->held_bytes += (uint64_t)length * LINE_HELD_FACTOR;
 	u->lines_counted = true;
 	u->no_lines = false;
@@ -508,7 +622,8 @@ static void find_call_line(Dwarf_Die *cu, Dwarf_Die *inlined, struct srcline_fra
 static size_t fill_frames(struct srcline *s, struct unit *u, uint64_t addr,
 			  struct srcline_frame *ret)
 {
-	struct chain c = {.budget = FUNCTION_DIES_MAX};
+	const struct function *f;
+	struct chain c = {};
 	bool lines;
 	Dwarf_Die cu;
 
@@ -521,7 +636,9 @@ static size_t fill_frames(struct srcline *s, struct unit *u, uint64_t addr,
 	if (!find_function(s, u, addr, &c.dies[0]))
 		return ret[0].file ? 1 : 0;
 	c.n = 1;
-	find_inlined(&c, &c.dies[0], addr, 0);
+	f = get_function(s, &c.dies[0]);
+	if (f)
+		find_inlined(s, f, addr, &c);
 	for (size_t i = 0; i < c.n; i++) {
 		name_frame(&c.dies[c.n - 1 - i], &ret[i]);
 		if (i > 0 && lines)

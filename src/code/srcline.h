@@ -4,7 +4,7 @@
  *
  * Reads the DWARF of the separate debug file or of the module itself. What was read stays in memory
  * until a limit, then all of it is dropped and read again as needed. DWARF is hostile: every walk has
- * a depth limit and a budget, sections that unpack to too much are not opened.
+ * a depth limit and a budget for all look-ups together, sections that unpack to too much are not opened.
  */
 #ifndef SPANPROF_CODE_SRCLINE_H
 #define SPANPROF_CODE_SRCLINE_H
@@ -22,6 +22,10 @@ struct srcline;
 struct srcline_options {
 	struct debugfile_search *search; /* for the dwz supplement; may be NULL */
 	uint64_t max_bytes;              /* memory for what is unpacked and read; 0: wide limits */
+	uint64_t max_steps; /* work on a file that is not root's (see dies.h); 0: a wide limit */
+	uint64_t n_spent;   /* of that, before: by an srcline of the same file that was freed */
+	bool (*shall_stop)(void *ctx); /* asked during long work: true wears it out; may be NULL */
+	void *ctx;
 };
 
 struct srcline_frame {
@@ -41,7 +45,9 @@ int srcline_new(struct srcline **ret, struct module *m, const struct debugfile *
 struct srcline *srcline_free(struct srcline *s);
 /* Memory that it holds, estimated: never much more than max_bytes. */
 uint64_t srcline_bytes(const struct srcline *s);
-/* It was read anew too often for its limit, and is not read any more. */
+/* What was spent so far. */
+uint64_t srcline_steps(const struct srcline *s);
+/* It was read anew too often for its limit, or took too much work, and is not read any more. */
 bool srcline_is_worn_out(const struct srcline *s);
 
 /*

@@ -76,7 +76,7 @@ struct symbolizer {
 
 DEFINE_CLEANUP(struct symbolizer *, symbolizer_free)
 
-/* A file's DWARF does not fit into its limit of memory. */
+/* A file's DWARF does not fit into its limit of memory or of work. */
 static void on_left_out(void *ctx, const struct linecache_file *file)
 {
 	struct symbolizer *s = ctx;
@@ -129,6 +129,9 @@ int symbolizer_new(struct symbolizer **ret, struct profile *profile,
 		return r;
 	s->lines = (struct linecache){.search = s->search,
 				      .max_bytes = options->debug_max_bytes,
+				      .max_steps = options->debug_max_steps,
+				      .shall_stop = options->shall_stop,
+				      .stop_ctx = options->ctx,
 				      .on_left_out = on_left_out,
 				      .ctx = s};
 	*ret = TAKE_PTR(s);

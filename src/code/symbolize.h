@@ -27,7 +27,11 @@ struct symbolize_options {
 	uint64_t debuginfod_budget_ns; /* for all look-ups together */
 	bool lines;                    /* file:line and inlined frames (needs DWARF) */
 	uint64_t debug_max_bytes;      /* memory for DWARF of all files together; 0: wide limits */
-	/* Told once of each file whose DWARF is not used because of that limit; may be NULL. */
+	uint64_t
+		debug_max_steps; /* work on one file's DWARF, if it is not root's; 0: a wide limit */
+	/* Asked during long work on DWARF: true, and there is no more of it; may be NULL. */
+	bool (*shall_stop)(void *ctx);
+	/* Told once of each file whose DWARF is not used because of these limits; may be NULL. */
 	void (*on_debug_left_out)(void *ctx, const char *path);
 	void *ctx;
 };

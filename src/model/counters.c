@@ -91,7 +91,7 @@ static const struct counter_text table[] = {
 	 "programs that --exe met at their start, whose calls before their probes were there are not counted",
 	 true},
 	{"debug_left_out",
-	 "files without lines and inlined frames because their debug information is too large",
+	 "files without lines and inlined frames: their debug information is too large or takes too long",
 	 false},
 };
 _Static_assert(ARRAY_SIZE(table) == COUNTER_MAX, "each counter has a name");

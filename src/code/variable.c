@@ -91,7 +91,7 @@ static bool holds_functions(int tag)
 }
 
 /* One of several parts, as of a function with a .cold part, begins here; libdw names no entry then. */
-static bool begins_at(Dwarf_Die *function, uint64_t vaddr)
+static bool begins_at(struct variables *v, Dwarf_Die *function, uint64_t vaddr)
 {
 	Dwarf_Addr base, start, end;
 	ptrdiff_t off = 0;
@@ -100,32 +100,39 @@ static bool begins_at(Dwarf_Die *function, uint64_t vaddr)
 		return start == vaddr;
 	if (!dwarf_hasattr(function, DW_AT_ranges))
 		return false;
-	while ((off = dwarf_ranges(function, off, &base, &start, &end)) > 0)
+	while (variables_spend(v) && (off = dwarf_ranges(function, off, &base, &start, &end)) > 0)
 		if (start == vaddr)
 			return true;
 	return false;
 }
 
-/* The function whose first byte is at vaddr. Depth is bounded. */
-static bool find_function(struct variables *v, Dwarf_Die *parent, uint64_t vaddr,
-			  unsigned int depth, Dwarf_Die *ret)
+/* The function whose first byte is at vaddr. */
+static bool find_function(struct variables *v, Dwarf_Die *unit, uint64_t vaddr, Dwarf_Die *ret)
 {
-	Dwarf_Die die;
-	int r = dwarf_child(parent, &die);
+	struct dies w;
 
-	for (; r == 0 && variables_spend(v); r = dwarf_siblingof(&die, &die)) {
-		int tag = dwarf_tag(&die);
+	dies_begin(&w, unit, &v->budget, 0);
+	while (dies_next(&w)) {
+		int tag = dwarf_tag(&w.die);
 
-		if (tag == DW_TAG_subprogram) {
-			if (begins_at(&die, vaddr)) {
-				*ret = die;
-				return true;
-			}
-		} else if (depth < VARIABLES_DEPTH_MAX && holds_functions(tag) &&
-			   find_function(v, &die, vaddr, depth + 1, ret)) {
+		if (tag == DW_TAG_subprogram && begins_at(v, &w.die, vaddr)) {
+			*ret = w.die;
 			return true;
 		}
+		if (w.depth > VARIABLES_DEPTH_MAX || !holds_functions(tag))
+			dies_skip(&w);
 	}
+	return false;
+}
+
+static bool unit_holds(struct variables *v, Dwarf_Die *unit, uint64_t vaddr)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t off = 0;
+
+	while (variables_spend(v) && (off = dwarf_ranges(unit, off, &base, &start, &end)) > 0)
+		if (vaddr >= start && vaddr < end)
+			return true;
 	return false;
 }
 
@@ -138,7 +145,7 @@ static bool find_unit(struct variables *v, uint64_t vaddr, Dwarf_Die *ret)
 		return true;
 	while (variables_spend(v) &&
 	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, ret, NULL) == 0)
-		if (type == DW_UT_compile && dwarf_haspc(ret, vaddr) == 1)
+		if (type == DW_UT_compile && unit_holds(v, ret, vaddr))
 			return true;
 	return false;
 }
@@ -147,24 +154,25 @@ static bool find_unit(struct variables *v, uint64_t vaddr, Dwarf_Die *ret)
 static bool is_passed_by_reference(struct variables *v, Dwarf_Die *type, unsigned int depth)
 {
 	Dwarf_Attribute attr;
-	Dwarf_Die die, field;
 	Dwarf_Word how;
-	int r;
+	Dwarf_Die field;
+	struct dies w;
 
 	if (dwarf_formudata(dwarf_attr(type, DW_AT_calling_convention, &attr), &how) == 0)
 		return how == DW_CC_pass_by_reference;
 	if (depth >= VARIABLES_DEPTH_MAX)
 		return false;
-	for (r = dwarf_child(type, &die); r == 0 && variables_spend(v);
-	     r = dwarf_siblingof(&die, &die)) {
-		const char *name = dwarf_diename(&die);
-		int tag = dwarf_tag(&die);
+	dies_begin(&w, type, &v->budget, 0);
+	while (dies_next(&w)) {
+		const char *name = dwarf_diename(&w.die);
+		int tag = dwarf_tag(&w.die);
 
+		dies_skip(&w);
 		if (tag == DW_TAG_subprogram && name && name[0] == '~' &&
-		    !dwarf_hasattr(&die, DW_AT_defaulted))
+		    !dwarf_hasattr(&w.die, DW_AT_defaulted))
 			return true;
 		if ((tag == DW_TAG_member || tag == DW_TAG_inheritance) &&
-		    !dwarf_hasattr(&die, DW_AT_external) && variable_type_of(&die, &field) &&
+		    !dwarf_hasattr(&w.die, DW_AT_external) && variable_type_of(&w.die, &field) &&
 		    (dwarf_tag(&field) == DW_TAG_structure_type ||
 		     dwarf_tag(&field) == DW_TAG_class_type) &&
 		    is_passed_by_reference(v, &field, depth + 1))
@@ -191,21 +199,22 @@ static bool is_passed_as_address(struct variables *v, Dwarf_Die *type, const str
 static bool is_pair(struct variables *v, Dwarf_Die *type, const struct value_type *t)
 {
 	unsigned int n = 0;
-	Dwarf_Die die, field;
-	int r;
+	Dwarf_Die field;
+	struct dies w;
 
 	if (t->class != VALUE_STRUCT || t->size != 16 || is_passed_by_reference(v, type, 0))
 		return false;
-	for (r = dwarf_child(type, &die); r == 0 && variables_spend(v);
-	     r = dwarf_siblingof(&die, &die)) {
+	dies_begin(&w, type, &v->budget, 0);
+	while (dies_next(&w)) {
 		struct value_type part;
 
-		if (dwarf_tag(&die) == DW_TAG_inheritance)
+		dies_skip(&w);
+		if (dwarf_tag(&w.die) == DW_TAG_inheritance)
 			return false;
-		if (dwarf_tag(&die) != DW_TAG_member || dwarf_hasattr(&die, DW_AT_external) ||
-		    dwarf_hasattr(&die, DW_AT_declaration))
+		if (dwarf_tag(&w.die) != DW_TAG_member || dwarf_hasattr(&w.die, DW_AT_external) ||
+		    dwarf_hasattr(&w.die, DW_AT_declaration))
 			continue;
-		if (!variable_type_of(&die, &field) || variable_size_of(&field) != 8)
+		if (!variable_type_of(&w.die, &field) || variable_size_of(&field) != 8)
 			return false;
 		variable_classify(v, &field, &part);
 		if (part.class == VALUE_OTHER || part.class == VALUE_STRUCT ||
@@ -449,23 +458,24 @@ static int find_parameter(struct variables *v, Dwarf_Die *function, uint64_t vad
 			  const char *name, struct variable *ret, struct errmsg *why)
 {
 	unsigned int reg = hidden_registers(v, function), n = 0;
-	Dwarf_Die die, type;
-	struct parameter p = {.function = function, .die = &die, .vaddr = vaddr, .memory_off = 8};
-	int r = dwarf_child(function, &die);
+	struct dies w;
+	struct parameter p = {.function = function, .die = &w.die, .vaddr = vaddr, .memory_off = 8};
+	Dwarf_Die type;
 
-	for (; r == 0 && n < PARAMETERS_MAX && variables_spend(v);
-	     r = dwarf_siblingof(&die, &die)) {
+	dies_begin(&w, function, &v->budget, 0);
+	while (n < PARAMETERS_MAX && dies_next(&w)) {
 		const char *its;
 		unsigned int takes;
 
-		if (dwarf_tag(&die) != DW_TAG_formal_parameter)
+		dies_skip(&w);
+		if (dwarf_tag(&w.die) != DW_TAG_formal_parameter)
 			continue;
 		n++;
-		its = dwarf_diename(&die);
+		its = dwarf_diename(&w.die);
 		p.first_register = reg;
 		if (its && strcmp(its, name) == 0)
 			return place_parameter(v, &p, ret, why);
-		takes = variable_type_of(&die, &type) ? registers_of(v, &type) : 1;
+		takes = variable_type_of(&w.die, &type) ? registers_of(v, &type) : 1;
 		/* What does not fit into the rest goes into memory as a whole. */
 		if (takes == REGISTERS_UNKNOWN || reg + takes <= INTEGER_REGISTERS)
 			reg += takes;
@@ -495,24 +505,24 @@ static bool global_address(struct variables *v, Dwarf_Die *die, const char *name
 }
 
 /* A global variable of this name in one unit; declarations of what is elsewhere count, too. */
-static bool find_global(struct variables *v, Dwarf_Die *parent, const char *name,
-			unsigned int depth, struct variable *ret)
+static bool find_global(struct variables *v, Dwarf_Die *unit, const char *name,
+			struct variable *ret)
 {
-	Dwarf_Die die, type;
-	int r = dwarf_child(parent, &die);
+	Dwarf_Die type;
+	struct dies w;
 
-	for (; r == 0 && variables_spend(v); r = dwarf_siblingof(&die, &die)) {
-		int tag = dwarf_tag(&die);
+	dies_begin(&w, unit, &v->budget, 0);
+	while (dies_next(&w)) {
+		int tag = dwarf_tag(&w.die);
 		const char *its;
 
-		if (tag == DW_TAG_namespace && depth < VARIABLES_DEPTH_MAX &&
-		    find_global(v, &die, name, depth + 1, ret))
-			return true;
+		if (tag != DW_TAG_namespace || w.depth > VARIABLES_DEPTH_MAX)
+			dies_skip(&w);
 		if (tag != DW_TAG_variable)
 			continue;
-		its = dwarf_diename(&die);
-		if (!its || strcmp(its, name) != 0 || !variable_type_of(&die, &type) ||
-		    !global_address(v, &die, name, &ret->vaddr))
+		its = dwarf_diename(&w.die);
+		if (!its || strcmp(its, name) != 0 || !variable_type_of(&w.die, &type) ||
+		    !global_address(v, &w.die, name, &ret->vaddr))
 			continue;
 		ret->kind = VARIABLE_GLOBAL;
 		variable_classify(v, &type, &ret->type);
@@ -530,16 +540,16 @@ int variables_find(struct variables *v, uint64_t vaddr, const char *name, struct
 	uint8_t type;
 	int r = 1;
 
-	v->budget = VARIABLES_WALK_MAX;
+	variables_begin(v);
 	if (!find_unit(v, vaddr, &unit))
 		return errmsg_set(why, -ENOENT, "the DWARF does not know this function");
-	if (find_function(v, &unit, vaddr, 0, &function))
+	if (find_function(v, &unit, vaddr, &function))
 		r = find_parameter(v, &function, vaddr, name, &var, why);
-	if (r == 1 && find_global(v, &unit, name, 0, &var))
+	if (r == 1 && find_global(v, &unit, name, &var))
 		r = 0;
 	while (r == 1 && variables_spend(v) &&
 	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0)
-		if (type == DW_UT_compile && find_global(v, &unit, name, 0, &var))
+		if (type == DW_UT_compile && find_global(v, &unit, name, &var))
 			r = 0;
 	if (r == 1)
 		return errmsg_set(why, -ENOENT, "no parameter or global variable '%.80s'", name);

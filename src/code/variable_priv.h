@@ -8,22 +8,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "code/dies.h"
 #include "code/module.h"
 #include "code/variable.h"
 
 enum {
-	VARIABLES_WALK_MAX = 400000, /* DIEs looked at for one question */
+	VARIABLES_STEPS_MAX = 8 << 20, /* for one question; see dies.h */
 	VARIABLES_DEPTH_MAX = 12,
 };
 
 struct variables {
-	struct module *module; /* borrowed */
-	Elf *elf, *alt_elf;    /* owned */
-	Dwarf *dwarf, *alt;    /* owned */
-	size_t budget;         /* DIEs left for the question at hand */
+	struct module *module;     /* borrowed */
+	Elf *elf, *alt_elf;        /* owned */
+	Dwarf *dwarf, *alt;        /* owned */
+	struct dies_budget budget; /* for the question at hand */
 };
 
-/* One DIE more is looked at; false: enough of them have been. */
+/* A new question. */
+void variables_begin(struct variables *v);
+/* One step; false: enough of them have been made. */
 bool variables_spend(struct variables *v);
 /* The type of a DIE without typedefs and qualifiers; false: void, or a lie. */
 bool variable_type_of(Dwarf_Die *die, Dwarf_Die *ret);

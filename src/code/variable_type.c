@@ -13,12 +13,14 @@ enum { PEEL_MAX = 32 };
 /* An id whose type is in the dwz supplement. */
 #define ID_IN_ALT (1ULL << 63)
 
+void variables_begin(struct variables *v)
+{
+	v->budget = (struct dies_budget){.left = VARIABLES_STEPS_MAX};
+}
+
 bool variables_spend(struct variables *v)
 {
-	if (v->budget == 0)
-		return false;
-	v->budget--;
-	return true;
+	return dies_spend(&v->budget, 1);
 }
 
 /* The type of a DIE without typedefs and qualifiers; false: void, or a lie. */
@@ -89,23 +91,47 @@ static bool die_of(struct variables *v, uint64_t id, Dwarf_Die *ret)
 	return id && d && dwarf_offdie(d, id & ~ID_IN_ALT, ret);
 }
 
+/* How many elements an array has, in all dimensions; 0: unknown, or too many. */
+static uint32_t elements_of(struct variables *v, Dwarf_Die *type)
+{
+	uint64_t n = 1;
+	unsigned int dimensions = 0;
+	struct dies w;
+
+	dies_begin(&w, type, &v->budget, 0);
+	while (n && dies_next(&w)) {
+		Dwarf_Attribute attr;
+		Dwarf_Word count = 0, lower = 0;
+
+		dies_skip(&w);
+		if (dwarf_tag(&w.die) != DW_TAG_subrange_type)
+			continue;
+		dimensions++;
+		if (dwarf_formudata(dwarf_attr(&w.die, DW_AT_count, &attr), &count) != 0) {
+			dwarf_formudata(dwarf_attr(&w.die, DW_AT_lower_bound, &attr), &lower);
+			count = dwarf_formudata(dwarf_attr(&w.die, DW_AT_upper_bound, &attr),
+						&count) == 0 &&
+						count >= lower && count - lower < UINT32_MAX
+					? count - lower + 1
+					: 0;
+		}
+		n = count > UINT32_MAX / n ? 0 : n * count;
+	}
+	return dimensions ? (uint32_t)n : 0;
+}
+
 /* The element of a pointer or an array. */
-static void classify_element(const struct variables *v, Dwarf_Die *type, bool in_place,
+static void classify_element(struct variables *v, Dwarf_Die *type, bool in_place,
 			     struct value_type *ret)
 {
 	Dwarf_Die element;
-	Dwarf_Word total;
 
 	ret->class = in_place ? VALUE_ARRAY : VALUE_POINTER;
 	if (!variable_type_of(type, &element))
 		return;
 	if (is_character(&element)) {
 		ret->class = in_place ? VALUE_TEXT_ARRAY : VALUE_TEXT;
-		ret->size = 1;
-		if (in_place)
-			ret->size = dwarf_aggregate_size(type, &total) == 0 && total < UINT32_MAX
-					    ? (uint32_t)total
-					    : 0;
+		ret->size = in_place ? elements_of(v, type) : 1;
 		return;
 	}
 	ret->id = id_of(v, &element);
@@ -131,16 +157,18 @@ static bool member_offset(Dwarf_Die *member, int64_t *ret)
 static bool find_member(struct variables *v, Dwarf_Die *parent, const char *name,
 			unsigned int depth, int64_t *ret_offset, Dwarf_Die *ret_type)
 {
-	Dwarf_Die die, type;
-	int r = dwarf_child(parent, &die);
+	Dwarf_Die type;
+	struct dies w;
 
-	for (; r == 0 && variables_spend(v); r = dwarf_siblingof(&die, &die)) {
-		int tag = dwarf_tag(&die);
-		const char *its = dwarf_diename(&die);
+	dies_begin(&w, parent, &v->budget, 0);
+	while (dies_next(&w)) {
+		int tag = dwarf_tag(&w.die);
+		const char *its = dwarf_diename(&w.die);
 		int64_t offset;
 
+		dies_skip(&w);
 		if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) ||
-		    !variable_type_of(&die, &type) || !member_offset(&die, &offset))
+		    !variable_type_of(&w.die, &type) || !member_offset(&w.die, &offset))
 			continue;
 		if (tag == DW_TAG_member && its && strcmp(its, name) == 0) {
 			*ret_offset = offset;
@@ -174,21 +202,37 @@ static bool field_offset(struct variables *v, Dwarf_Die type, const char *const 
 	return sum >= 0 && sum <= UINT16_MAX - 8;
 }
 
-/* Clang leaves out the fields of classes that the library has instances of. */
-static bool is_libstdcxx_string(Dwarf_Die *type, const char *name)
+/* The DIE around this one. */
+static bool find_scope(struct variables *v, Dwarf_Die *die, Dwarf_Die *ret)
 {
-	Dwarf_Die *scopes = NULL;
-	const char *space;
-	bool is;
-	int n;
+	Dwarf_Die parents[VARIABLES_DEPTH_MAX + 1];
+	struct dies w;
 
-	if (strncmp(name, "basic_string<char,", 18))
+	if (!dwarf_diecu(die, &parents[0], NULL, NULL))
 		return false;
-	n = dwarf_getscopes_die(type, &scopes);
-	space = n > 1 ? dwarf_diename(&scopes[1]) : NULL;
-	is = space && strcmp(space, "__cxx11") == 0;
-	free(scopes);
-	return is;
+	dies_begin(&w, &parents[0], &v->budget, 0);
+	while (dies_next(&w) && w.die.addr <= die->addr) {
+		if (w.die.addr == die->addr) {
+			*ret = parents[w.depth - 1];
+			return true;
+		}
+		parents[w.depth] = w.die;
+		if (w.depth == VARIABLES_DEPTH_MAX || dwarf_tag(&w.die) != DW_TAG_namespace)
+			dies_skip(&w);
+	}
+	return false;
+}
+
+/* Clang leaves out the fields of classes that the library has instances of. */
+static bool is_libstdcxx_string(struct variables *v, Dwarf_Die *type, const char *name)
+{
+	const char *space;
+	Dwarf_Die scope;
+
+	if (strncmp(name, "basic_string<char,", 18) || !find_scope(v, type, &scope))
+		return false;
+	space = dwarf_diename(&scope);
+	return space && strcmp(space, "__cxx11") == 0;
 }
 
 /* The strings of Rust, and of libstdc++: where their text and its length are. */
@@ -207,7 +251,7 @@ static void classify_text(struct variables *v, Dwarf_Die *type, struct value_typ
 	};
 	const char *name = dwarf_diename(type);
 
-	if (name && dwarf_hasattr(type, DW_AT_declaration) && is_libstdcxx_string(type, name)) {
+	if (name && dwarf_hasattr(type, DW_AT_declaration) && is_libstdcxx_string(v, type, name)) {
 		ret->is_text = true;
 		ret->length_off = 8;
 	}
@@ -269,15 +313,18 @@ static bool find_definition(struct variables *v, Dwarf_Die *declared, Dwarf_Die 
 
 	while (name && variables_spend(v) &&
 	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0) {
-		int r = dwarf_child(&unit, ret);
+		struct dies w;
 
-		for (; r == 0 && variables_spend(v); r = dwarf_siblingof(ret, ret)) {
+		dies_begin(&w, &unit, &v->budget, 0);
+		while (dies_next(&w)) {
 			const char *its;
 
-			if (dwarf_tag(ret) != dwarf_tag(declared) ||
-			    dwarf_hasattr(ret, DW_AT_declaration))
+			dies_skip(&w);
+			if (dwarf_tag(&w.die) != dwarf_tag(declared) ||
+			    dwarf_hasattr(&w.die, DW_AT_declaration))
 				continue;
-			its = dwarf_diename(ret);
+			its = dwarf_diename(&w.die);
+			*ret = w.die;
 			if (its && strcmp(its, name) == 0)
 				return true;
 		}
@@ -290,7 +337,7 @@ int variables_member(struct variables *v, struct value_type type, const char *na
 {
 	Dwarf_Die declared, die, member;
 
-	v->budget = VARIABLES_WALK_MAX;
+	variables_begin(v);
 	if ((type.class != VALUE_STRUCT && type.class != VALUE_POINTER) ||
 	    !die_of(v, type.id, &die))
 		return errmsg_set(why, -ENOENT, "this is not a structure");
@@ -313,6 +360,7 @@ int variables_element(struct variables *v, struct value_type type, struct value_
 		*ret = (struct value_type){.class = VALUE_UNSIGNED, .size = 1};
 		return 0;
 	}
+	variables_begin(v);
 	if ((type.class != VALUE_POINTER && type.class != VALUE_ARRAY) || !die_of(v, type.id, &die))
 		return -ENOENT;
 	variable_classify(v, &die, ret);

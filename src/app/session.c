@@ -50,6 +50,7 @@ struct session {
 	bool watching; /* processes may still come */
 	uint64_t start_ns;
 	uint64_t end_ns;
+	bool hurried; /* the user does not want to wait for the rest of the end, either */
 	bool silence_told;
 	uint64_t hanging_told_ns; /* when the last call that was told of began */
 	uint64_t next_hanging_ns;
@@ -87,6 +88,42 @@ static void on_record(void *ctx, const void *record, size_t bytes)
 		s->write_error = capture_write_record(s->writer, record, bytes);
 }
 
+/* A terminal sends its signals to the command, too; a process that sends one to spanprof does not. */
+static void pass_on(const struct session *s, const struct signalfd_siginfo *info)
+{
+	if (s->child && !s->child_gone && info->ssi_code <= 0 && info->ssi_signo != SIGCHLD)
+		kill(s->child, (int)info->ssi_signo);
+}
+
+/* True when the user wants the run to end. SIGINT ends that alone, the others what was started, too. */
+static bool read_signals(struct session *s)
+{
+	struct signalfd_siginfo info;
+	bool end = false;
+
+	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		end |= info.ssi_signo != SIGCHLD;
+		if (info.ssi_signo != SIGINT)
+			pass_on(s, &info);
+	}
+	if (s->child && !s->child_gone && child_ended(s->child, &s->child_status))
+		s->child_gone = true;
+	return end;
+}
+
+/* Only asked while symbols are looked up, which may be at the end, after the signal that began it. */
+static bool shall_stop(void *ctx)
+{
+	struct session *s = ctx;
+
+	if (s->end_ns && !s->hurried && read_signals(s)) {
+		s->hurried = true;
+		log_warning(
+			"the end is cut short: names come from symbol tables from here on, without lines and inlined functions");
+	}
+	return s->hurried;
+}
+
 static int new_engine(struct session *s, bool recording)
 {
 	const struct run_options *o = s->o;
@@ -107,6 +144,8 @@ static int new_engine(struct session *s, bool recording)
 						.debuginfod = o->debuginfod,
 						.debuginfod_budget_ns = 10000000000ULL,
 						.lines = !o->no_lines,
+						.shall_stop = shall_stop,
+						.ctx = s,
 					},
 				.no_symbols = recording,
 				.late_symbols = !recording,
@@ -437,13 +476,6 @@ struct profile *session_profile(struct session *s)
 	return pipeline_profile(engine_pipeline(s->engine));
 }
 
-/* A terminal sends its signals to the command, too; a process that sends one to spanprof does not. */
-static void pass_on(const struct session *s, const struct signalfd_siginfo *info)
-{
-	if (s->child && !s->child_gone && info->ssi_code <= 0 && info->ssi_signo != SIGCHLD)
-		kill(s->child, (int)info->ssi_signo);
-}
-
 int session_command_status(struct session *s)
 {
 	struct pollfd fd = {.fd = s->signal_fd, .events = POLLIN};
@@ -462,22 +494,6 @@ int session_command_status(struct session *s)
 			pass_on(s, &info);
 	}
 	return s->child_status;
-}
-
-/* True when the user wants the run to end. SIGINT ends that alone, the others what was started, too. */
-static bool read_signals(struct session *s)
-{
-	struct signalfd_siginfo info;
-	bool end = false;
-
-	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		end |= info.ssi_signo != SIGCHLD;
-		if (info.ssi_signo != SIGINT)
-			pass_on(s, &info);
-	}
-	if (s->child && !s->child_gone && child_ended(s->child, &s->child_status))
-		s->child_gone = true;
-	return end;
 }
 
 /* Endpoints that no process has: a preset has variants for several builds of its server. */

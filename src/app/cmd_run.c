@@ -31,7 +31,7 @@ static const char help[] =
 	"\n"
 	"what is profiled:\n"
 	"      --min-duration T    calls that take longer (default 100ms)\n"
-	"      --period T          between two snapshots (default 10ms, at least 1ms)\n"
+	"      --period T          longest time on CPU between two snapshots (default 10ms, from 1ms)\n"
 	"      --from-start        keep snapshots from before --min-duration, too\n"
 	"      --max-samples N     end after N profiled calls of each endpoint (default 0: no limit)\n"
 	"      --max-parallel N    profiled at the same time, for each endpoint (default 5, 0: no limit)\n"
@@ -51,11 +51,15 @@ static const char help[] =
 	"  -q, --quiet             no text on standard output\n"
 	"  -v, --verbose           all counters\n"
 	"\n"
-	"times: 10ms, 1.5s, 2m; sizes: 64K, 1M. Exit status: 0, 1 when it failed, 2 for wrong usage.\n"
+	"Calls that hang are told of on standard error. SIGINT ends the run, SIGTERM and SIGHUP the COMMAND\n"
+	"as well; a second signal cuts the look-up of lines at the end short.\n"
+	"times: 10ms, 1.5s, 2m; sizes: 64K, 1M. Exit status: that of the COMMAND, else 0, 1 when it failed,\n"
+	"2 for wrong usage.\n"
 	"\n"
 	"examples:\n"
 	"  spanprof run -p 1234 --endpoint 'handle_request(str(arg1))' --min-duration 200ms --for 30s\n"
 	"  spanprof run --preset postgres --min-duration 500ms -o slow.pb.gz\n"
+	"  spanprof run --exe /srv/bin/shop -e handle_request -- ./start-shop.sh\n"
 	"  spanprof run -e compute --min-duration 1ms --period 1ms -- ./batch --input data\n";
 
 static int profile(const struct run_options *o, struct outputs *files)

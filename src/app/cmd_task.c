@@ -22,7 +22,7 @@ static const char help[] =
 	"      --instance NAME      only this instance; a pattern such as 'web-*' for several\n"
 	"      --endpoint NAME      name of the spans, or of the endpoint; '*' in it (default '*')\n"
 	"      --threshold TIME     profile calls that are slower than this (default 100ms)\n"
-	"      --period TIME        time between two snapshots, from 1ms (default 10ms)\n"
+	"      --period TIME        longest time on CPU between two snapshots, from 1ms (default 10ms)\n"
 	"      --duration TIME      how long, from its real start; 0: until cancelled (default 5m)\n"
 	"      --start TIME         2026-01-31T12:00:00Z or ms since 1970 (default now)\n"
 	"      --spans N            at most N spans of each instance; 0: no limit (default 0)\n"

@@ -113,8 +113,11 @@ static int give_interval(const struct account_input *in, size_t i, struct split 
 {
 	const struct observation *o = &in->obs[i];
 	bool preempted = o->flags & WIRE_SNAP_F_PREEMPTED;
-	uint64_t end_ns = o->kind == WIRE_SNAP_STUCK ? in->end_ns : o->mono_ns;
+	uint64_t end_ns = o->mono_ns;
 	int r;
+
+	if (o->kind == WIRE_SNAP_STUCK)
+		end_ns = o->out_ns + s.blocked_ns + s.runq_ns;
 
 	r = give(a, b,
 		 (struct account_item){
@@ -189,14 +192,32 @@ static int account_off_record(const struct account_input *in, size_t i, struct o
 	return r;
 }
 
-static void found_open(const struct account_input *in, size_t i, struct off_walk *w)
+/*
+ * An interval that was found open before, and whose end has no record (it was lost, or not due), gets
+ * the time up to the beginning of this one: the thread's clock stands still while an interval is open.
+ */
+static int found_open(const struct account_input *in, size_t i, struct off_walk *w,
+		      struct account *a, struct budget *b)
 {
-	if (w->stuck != SIZE_MAX && in->obs[w->stuck].out_ns == in->obs[i].out_ns) {
+	const struct observation *o = &in->obs[i];
+	int r = 0;
+
+	if (w->stuck != SIZE_MAX && in->obs[w->stuck].out_ns == o->out_ns) {
 		w->n_stuck += w->n_stuck < UINT16_MAX;
-		return;
+		return 0;
+	}
+	if (w->stuck != SIZE_MAX) {
+		struct split s = {minus(o->wall.blocked_ns, w->blocked_ns),
+				  minus(o->wall.runq_ns, w->runq_ns)};
+
+		r = give_interval(in, w->stuck, s, w->n_stuck, a, b);
+		w->blocked_ns += s.blocked_ns;
+		w->runq_ns += s.runq_ns;
+		w->gap = false;
 	}
 	w->stuck = i;
 	w->n_stuck = 1;
+	return r;
 }
 
 static int account_off_cpu(const struct account_input *in, struct account *a, struct budget *b)
@@ -221,7 +242,7 @@ static int account_off_cpu(const struct account_input *in, struct account *a, st
 		if (o->kind == WIRE_SNAP_OFFCPU)
 			r = account_off_record(in, i, &w, a, b);
 		else if (o->kind == WIRE_SNAP_STUCK)
-			found_open(in, i, &w);
+			r = found_open(in, i, &w, a, b);
 	}
 	if (!r && w.stuck != SIZE_MAX)
 		r = give_interval(in, w.stuck,

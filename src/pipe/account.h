@@ -6,7 +6,8 @@
  * too short to have a record of their own go to the next one that has. On CPU, the time between
  * ticks is split half and half between the two ticks' stacks, measured on the thread's own on-CPU
  * clock. What no snapshot covers (before the threshold, around lost snapshots, ...) becomes items
- * that say so. Invariant: the items add up to the span's duration exactly, whatever the input says.
+ * that say so. Invariants, whatever the input says: the items add up to the span's duration exactly,
+ * and their counts to the number of snapshots.
  */
 #ifndef SPANPROF_PIPE_ACCOUNT_H
 #define SPANPROF_PIPE_ACCOUNT_H

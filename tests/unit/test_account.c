@@ -52,6 +52,15 @@ static uint64_t wall_sum(const struct account *a)
 	return sum;
 }
 
+static unsigned int count_sum(const struct account *a)
+{
+	unsigned int sum = 0;
+
+	for (size_t i = 0; i < a->items.n; i++)
+		sum += a->items.at[i].count;
+	return sum;
+}
+
 /* A span from 0 to end_ms with everything accounted from the start, unless a test changes it. */
 static struct account_input input(uint64_t end_ms, struct wire_wall total_ms,
 				  const struct observation *obs, size_t n)
@@ -253,7 +262,25 @@ static void test_stuck_takes_the_rest_of_an_unfinished_span(void **state)
 	assert_int_equal(wall_of(&a, 7, SAMPLE_BLOCKED), 90 * MS);
 }
 
-/* Whatever the numbers say, the items add up to the duration. */
+/* Two blocks that were found open; the records of their ends are lost. */
+static void test_stuck_without_an_end_keeps_its_count(void **state)
+{
+	struct observation obs[] = {block(0, 7, 10, 0, 20, (struct wire_wall){10, 0, 0}),
+				    block(2, 8, 50, 0, 60, (struct wire_wall){20, 0, 30}),
+				    block(3, 8, 50, 0, 70, (struct wire_wall){20, 0, 30})};
+	struct account_input in = input(100, (struct wire_wall){30, 0, 70}, obs, 3);
+	CLEANUP(account_deinit) struct account a = {};
+
+	obs[0].kind = obs[1].kind = obs[2].kind = WIRE_SNAP_STUCK;
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 7, SAMPLE_BLOCKED), 30 * MS);
+	assert_int_equal(wall_of(&a, 8, SAMPLE_BLOCKED), 40 * MS);
+	assert_int_equal(a.items.at[0].count, 1);
+	assert_int_equal(a.items.at[0].end_ns, 40 * MS);
+	assert_int_equal(count_sum(&a), 3);
+}
+
+/* Whatever the numbers say, the items add up to the duration, and their counts to the snapshots. */
 static void test_sum_holds_for_nonsense(void **state)
 {
 	CLEANUP(account_deinit) struct account a = {};
@@ -294,6 +321,7 @@ static void test_sum_holds_for_nonsense(void **state)
 		assert_int_equal(account_span(&in, &a), 0);
 		assert_int_equal(wall_sum(&a),
 				 in.end_ns > in.start_ns ? in.end_ns - in.start_ns : 0);
+		assert_int_equal(count_sum(&a), n);
 	}
 }
 
@@ -312,6 +340,7 @@ int main(void)
 		cmocka_unit_test(test_lost_block_leaves_a_named_hole),
 		cmocka_unit_test(test_stuck_is_superseded_by_its_end),
 		cmocka_unit_test(test_stuck_takes_the_rest_of_an_unfinished_span),
+		cmocka_unit_test(test_stuck_without_an_end_keeps_its_count),
 		cmocka_unit_test(test_sum_holds_for_nonsense),
 	};
 

@@ -90,7 +90,7 @@ static void check_process(struct check *c, const struct instance *i, pid_t pid)
 
 	if (!is_new(c, rule, pid))
 		return;
-	if (inspect_open(&in, pid, NULL, &e)) {
+	if (inspect_open(&in, pid, NULL, c->rules->limits.debug_bytes, &e)) {
 		print_missing(c, i, pid, NULL, e.text);
 		return;
 	}

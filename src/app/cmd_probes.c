@@ -122,7 +122,7 @@ int cmd_probes(int argc, char **argv)
 	if (r)
 		return r;
 	c.pattern = optind < argc ? argv[optind] : NULL;
-	if (inspect_open(&i, c.pid, c.debug_dirs, &e) < 0) {
+	if (inspect_open(&i, c.pid, c.debug_dirs, 0, &e) < 0) {
 		log_error("%s", e.text);
 		return EXIT_FAILED;
 	}

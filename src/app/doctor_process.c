@@ -139,7 +139,7 @@ void doctor_check_process(struct doctor *d, pid_t pid, const char *debug_dirs)
 	char path[PROCESS_PATH_MAX];
 	size_t n;
 
-	if (inspect_open(&i, pid, debug_dirs, &e) < 0) {
+	if (inspect_open(&i, pid, debug_dirs, 0, &e) < 0) {
 		doctor_add(d, FINDING_FAIL, GROUP_PROCESS, "process", NULL, "%s", e.text);
 		return;
 	}

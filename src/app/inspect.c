@@ -6,7 +6,8 @@
 
 #include "proc/process.h"
 
-int inspect_open(struct inspect *ret, pid_t pid, const char *debug_dirs, struct errmsg *e)
+int inspect_open(struct inspect *ret, pid_t pid, const char *debug_dirs, uint64_t debug_max_bytes,
+		 struct errmsg *e)
 {
 	struct inspect i = {.pid = pid};
 	struct process process;
@@ -17,7 +18,7 @@ int inspect_open(struct inspect *ret, pid_t pid, const char *debug_dirs, struct 
 		return r;
 	r = space_cache_new(&i.cache);
 	r = r < 0 ? r : space_new(&i.space, i.cache, pid);
-	r = r < 0 ? r : binaries_new(&i.binaries, debug_dirs);
+	r = r < 0 ? r : binaries_new(&i.binaries, debug_dirs, debug_max_bytes);
 	r = r < 0 ? r : space_refresh(i.space);
 	if (r < 0) {
 		inspect_deinit(&i);

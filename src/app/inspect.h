@@ -20,8 +20,12 @@ struct inspect {
 	struct resolve_input input; /* for src/probe: borrows the above */
 };
 
-/* 0 or a negative errno with the message set; deinit is due only after success. */
-int inspect_open(struct inspect *ret, pid_t pid, const char *debug_dirs, struct errmsg *e);
+/*
+ * debug_max_bytes: see binary.h; 0: wide. 0 or a negative errno with the message set; deinit is due only
+ * after success.
+ */
+int inspect_open(struct inspect *ret, pid_t pid, const char *debug_dirs, uint64_t debug_max_bytes,
+		 struct errmsg *e);
 void inspect_deinit(struct inspect *i);
 
 #endif

@@ -119,7 +119,10 @@ static void describe(struct profile *p)
 static int make_engine(struct profiler *p, struct errmsg *e)
 {
 	const struct engine_options options = {
-		.probes = {.preset_callers = true, .source = p->source, .rules = p->site_rules},
+		.probes = {.preset_callers = true,
+			   .source = p->source,
+			   .rules = p->site_rules,
+			   .debug_max_bytes = p->options.debug_max_bytes},
 		.is_measured = p->is_measured,
 		.pipeline = {.symbols = {.lines = true,
 					 .debug_max_bytes = p->options.debug_max_bytes,
@@ -499,6 +502,7 @@ static void attach_pids(struct profiler *p, struct active *a)
 			note_tasks(p, a->instance_id, e.text[0] ? e.text : strerror(-r));
 		a->told = true;
 	}
+	probes_close_debug(engine_probes(p->engine));
 	while ((warning = probes_next_warning(engine_probes(p->engine))))
 		note_tasks(p, a->instance_id, warning);
 }

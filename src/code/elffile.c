@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
 	RATIO_MAX = 64, /* DWARF packs to a third or a tenth; this is something else */
@@ -213,24 +214,25 @@ size_t elffile_build_id(Elf *elf, uint8_t *ret, size_t max)
 	return 0;
 }
 
-/* Size once unpacked; UINT64_MAX when the compression header lies. */
-static uint64_t unpacked_bytes(Elf_Scn *scn, const Elf64_Shdr *sh)
+/*
+ * Size once unpacked; UINT64_MAX when the compression header lies. By the file: libelf would read all of
+ * the section.
+ */
+static uint64_t unpacked_bytes(int fd, const Elf64_Shdr *sh)
 {
 	Elf64_Chdr ch;
-	const void *data;
-	size_t bytes;
 
-	data = elffile_data(scn, &bytes);
-	if (!data || bytes < sizeof(ch))
+	if (sh->sh_size < sizeof(ch) || sh->sh_offset > INT64_MAX ||
+	    pread(fd, &ch, sizeof(ch), (off_t)sh->sh_offset) != sizeof(ch))
 		return UINT64_MAX;
-	memcpy(&ch, data, sizeof(ch));
 	if (ch.ch_size / RATIO_MAX > sh->sh_size)
 		return UINT64_MAX;
 	return ch.ch_size;
 }
 
-uint64_t elffile_debug_bytes(Elf *elf, bool mapped)
+uint64_t elffile_debug_bytes(Elf *elf, int fd)
 {
+	bool mapped = elffile_is_mapped(fd);
 	Elf_Scn *scn = NULL;
 	size_t names, seen = 0;
 	uint64_t sum = 0;
@@ -251,7 +253,7 @@ uint64_t elffile_debug_bytes(Elf *elf, bool mapped)
 			continue;
 		bytes = mapped ? 0 : sh->sh_size;
 		if (sh->sh_flags & SHF_COMPRESSED)
-			bytes = unpacked_bytes(scn, sh);
+			bytes = unpacked_bytes(fd, sh);
 		if (bytes > UINT64_MAX - sum)
 			return UINT64_MAX;
 		sum += bytes;

@@ -17,51 +17,72 @@ enum {
 	INTEGER_REGISTERS = 6,
 };
 
-#define DWARF_MAX_BYTES (1ULL << 30)
-
 /* psABI 3.2.3, by DWARF number: RDI, RSI, RDX, RCX, R8, R9. */
 static const unsigned int integer_registers[INTEGER_REGISTERS] = {5, 4, 1, 2, 8, 9};
 enum { REG_RSP = 7 };
 
 DEFINE_CLEANUP(struct variables *, variables_free)
 
-static int open_dwarf(int fd, Elf **ret_elf, Dwarf **ret)
+static int open_dwarf(int fd, uint64_t *sum, uint64_t max_bytes, Elf **ret_elf, Dwarf **ret)
 {
+	uint64_t bytes;
 	int r = elffile_begin_dwarf(fd, ret_elf);
 
 	if (r)
 		return r == -ENOMEM ? r : -ENOENT;
 	if (!elffile_has_dwarf(*ret_elf))
 		return -ENOENT;
-	if (elffile_debug_bytes(*ret_elf, elffile_is_mapped(fd)) > DWARF_MAX_BYTES)
+	bytes = elffile_debug_bytes(*ret_elf, fd);
+	*sum = bytes < UINT64_MAX - *sum ? *sum + bytes : UINT64_MAX;
+	if (*sum > max_bytes)
 		return -EFBIG;
 	*ret = dwarf_begin_elf(*ret_elf, DWARF_C_READ, NULL);
 	return *ret && elffile_strings_end(*ret_elf) ? 0 : -ENOENT;
 }
 
-int variables_new(struct variables **ret, struct module *m, const struct debugfile *debug)
+/* One that was not opened, for want of DWARF or of room. */
+static void close_elf(struct variables *v)
+{
+	if (v->elf)
+		elf_end(v->elf);
+	v->elf = NULL;
+}
+
+static int open_all(struct variables *v, const struct debugfile *debug, uint64_t max_bytes,
+		    uint64_t *sum)
+{
+	int r = -ENOENT, alt_fd;
+
+	if (debug)
+		r = open_dwarf(debugfile_fd(debug), sum, max_bytes, &v->elf, &v->dwarf);
+	if (r == -ENOENT && !v->dwarf && module_fd(v->module) >= 0) {
+		close_elf(v);
+		*sum = 0;
+		return open_dwarf(module_fd(v->module), sum, max_bytes, &v->elf, &v->dwarf);
+	}
+	alt_fd = r == 0 ? debugfile_alt_fd(debug) : -1;
+	if (alt_fd < 0)
+		return r;
+	r = open_dwarf(alt_fd, sum, max_bytes, &v->alt_elf, &v->alt);
+	if (r == 0)
+		dwarf_setalt(v->dwarf, v->alt);
+	return r;
+}
+
+int variables_new(struct variables **ret, struct module *m, const struct debugfile *debug,
+		  uint64_t max_bytes, uint64_t *ret_bytes)
 {
 	CLEANUP(variables_freep) struct variables *v = calloc(1, sizeof(*v));
-	int r = -ENOENT;
+	int r;
 
+	*ret_bytes = 0;
 	if (!v)
 		return -ENOMEM;
 	v->module = m;
 	/* libdw would look for a missing supplement by a path that the file chooses. */
 	if (debug && debugfile_alt_missing(debug))
 		return -ENOENT;
-	if (debug)
-		r = open_dwarf(debugfile_fd(debug), &v->elf, &v->dwarf);
-	if (r == -ENOENT && !v->dwarf && module_fd(m) >= 0) {
-		if (v->elf)
-			elf_end(v->elf);
-		v->elf = NULL;
-		r = open_dwarf(module_fd(m), &v->elf, &v->dwarf);
-	} else if (r == 0 && debugfile_alt_fd(debug) >= 0) {
-		r = open_dwarf(debugfile_alt_fd(debug), &v->alt_elf, &v->alt);
-		if (r == 0)
-			dwarf_setalt(v->dwarf, v->alt);
-	}
+	r = open_all(v, debug, max_bytes ? max_bytes : VARIABLES_WIDE_BYTES, ret_bytes);
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(v);

@@ -50,8 +50,15 @@ struct variable {
 
 struct variables; /* the open DWARF of one module */
 
-/* debug may be NULL; both must outlive the result. 0, -ENOENT (no DWARF), -EFBIG, -ENOMEM. */
-int variables_new(struct variables **ret, struct module *m, const struct debugfile *debug);
+#define VARIABLES_WIDE_BYTES (1ULL << 30)
+
+/*
+ * debug may be NULL; both must outlive the result. max_bytes: memory for what is unpacked or not mapped;
+ * 0: a wide limit, VARIABLES_WIDE_BYTES. 0, -ENOENT (no DWARF), -ENOMEM, or -EFBIG: it would take
+ * ret_bytes, more than the limit, or UINT64_MAX when its headers lie; nothing was unpacked then.
+ */
+int variables_new(struct variables **ret, struct module *m, const struct debugfile *debug,
+		  uint64_t max_bytes, uint64_t *ret_bytes);
 struct variables *variables_free(struct variables *v);
 
 /*

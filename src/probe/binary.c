@@ -13,11 +13,9 @@ enum { TEXT_BYTES = 256, RODATA_BYTES_MAX = 64 << 20 };
 
 struct binary {
 	struct binaries *table;
-	struct module *module;       /* owned reference */
-	struct debugfile *debug;     /* owned, may be NULL */
-	struct symtab *symtab;       /* owned */
-	struct variables *variables; /* owned */
-	bool has_variables;          /* opening was tried */
+	struct module *module;   /* owned reference */
+	struct debugfile *debug; /* owned, may be NULL */
+	struct symtab *symtab;   /* owned */
 	bool has_runtimes;
 	unsigned int runtimes;
 };
@@ -25,9 +23,12 @@ struct binary {
 struct binaries {
 	struct debugfile_search *search;
 	VEC(struct binary *) all;
+	uint64_t debug_max_bytes;    /* limits.debug_info of the agent; 0: wide */
+	struct variables *variables; /* owned: of the one binary that has them open */
+	const struct binary *variables_of;
 };
 
-int binaries_new(struct binaries **ret, const char *debug_dirs)
+int binaries_new(struct binaries **ret, const char *debug_dirs, uint64_t debug_max_bytes)
 {
 	AUTO_FREE struct binaries *t = calloc(1, sizeof(*t));
 	int r;
@@ -37,13 +38,19 @@ int binaries_new(struct binaries **ret, const char *debug_dirs)
 	r = debugfile_search_new(&t->search, debug_dirs, false, 0);
 	if (r < 0)
 		return r;
+	t->debug_max_bytes = debug_max_bytes;
 	*ret = TAKE_PTR(t);
 	return 0;
 }
 
+void binaries_close_variables(struct binaries *t)
+{
+	t->variables = variables_free(t->variables);
+	t->variables_of = NULL;
+}
+
 static void binary_free(struct binary *b)
 {
-	variables_free(b->variables);
 	symtab_free(b->symtab);
 	debugfile_close(b->debug);
 	module_unref(b->module);
@@ -54,6 +61,7 @@ struct binaries *binaries_free(struct binaries *t)
 {
 	if (!t)
 		return NULL;
+	binaries_close_variables(t);
 	for (size_t i = 0; i < t->all.n; i++)
 		binary_free(t->all.at[i]);
 	vec_free(&t->all);
@@ -112,12 +120,55 @@ const struct debugfile *binary_debugfile(struct binary *b)
 	return b->debug;
 }
 
-struct variables *binary_variables(struct binary *b)
+/* Rounded up, so that what exceeds a limit does not look like it. */
+static unsigned long long megabytes(uint64_t bytes)
 {
-	if (!b->has_variables && variables_new(&b->variables, b->module, binary_debugfile(b)) < 0)
-		b->variables = NULL;
-	b->has_variables = true;
-	return b->variables;
+	return bytes / (1 << 20) + (bytes % (1 << 20) != 0);
+}
+
+/* As good as not there: the endpoints that need none go on. */
+static int too_large(const struct binary *b, uint64_t bytes, struct errmsg *e)
+{
+	const char *file = b->debug ? debugfile_path(b->debug) : module_path(b->module);
+	uint64_t max = b->table->debug_max_bytes;
+
+	if (bytes == UINT64_MAX)
+		return errmsg_set(
+			e, -ENOENT,
+			"the debug information of %.300s is packed in a way that does not tell its size, and is not read: give offsets instead of names",
+			file);
+	if (max)
+		return errmsg_set(
+			e, -ENOENT,
+			"the debug information of %.300s takes %llu MB of memory, more than limits.debug_info (%llu MB): give offsets instead of names, or raise limits.debug_info",
+			file, megabytes(bytes), (unsigned long long)(max >> 20));
+	return errmsg_set(
+		e, -ENOENT,
+		"the debug information of %.300s takes %llu MB of memory, more than the %llu MB that are allowed: give offsets instead of names",
+		file, megabytes(bytes), megabytes(VARIABLES_WIDE_BYTES));
+}
+
+int binary_variables(struct binary *b, struct variables **ret, struct errmsg *e)
+{
+	struct binaries *t = b->table;
+	uint64_t bytes;
+	int r = 0;
+
+	if (t->variables_of != b) {
+		binaries_close_variables(t);
+		r = variables_new(&t->variables, b->module, binary_debugfile(b), t->debug_max_bytes,
+				  &bytes);
+	}
+	if (r == -EFBIG)
+		return too_large(b, bytes, e);
+	if (r == -ENOMEM)
+		return errmsg_set(e, r, "out of memory");
+	if (r < 0)
+		return errmsg_set(e, -ENOENT, "%.300s has no debug information (DWARF)",
+				  module_path(b->module));
+	t->variables_of = b;
+	*ret = t->variables;
+	return 0;
 }
 
 static bool note_section(void *ctx, const char *name, const struct section *s)

@@ -27,7 +27,8 @@ enum binary_runtime {
 struct binary;
 struct binaries; /* all modules seen, by module_id */
 
-int binaries_new(struct binaries **ret, const char *debug_dirs);
+/* debug_max_bytes: memory for DWARF, of which one file at a time is open; see binary_variables. */
+int binaries_new(struct binaries **ret, const char *debug_dirs, uint64_t debug_max_bytes);
 struct binaries *binaries_free(struct binaries *t);
 
 /* Debug files are looked for inside this process's root from now on. */
@@ -41,8 +42,12 @@ struct module *binary_module(const struct binary *b);
 struct symtab *binary_symtab(struct binary *b);
 /* Separate debug file, NULL without one. */
 const struct debugfile *binary_debugfile(struct binary *b);
-/* DWARF, opened at first use; NULL when there is none. */
-struct variables *binary_variables(struct binary *b);
+/*
+ * DWARF, valid until another binary is asked for its own, or binaries_close_variables. 0, -ENOENT (none, or
+ * more than the limit), -ENOMEM, with the message set.
+ */
+int binary_variables(struct binary *b, struct variables **ret, struct errmsg *e);
+void binaries_close_variables(struct binaries *t);
 unsigned int binary_runtimes(struct binary *b); /* enum binary_runtime bits */
 
 /*

@@ -90,20 +90,19 @@ static int lookup_getter(void *ctx, const char *function, struct place *ret, str
 static int lookup_variable(void *ctx, const char *name, struct place *ret, struct errmsg *why)
 {
 	const struct lookup *l = ctx;
-	struct variables *v = binary_variables(l->function->binary);
+	struct variables *v;
 	static const enum place_kind kinds[] = {
 		[VARIABLE_REGISTER] = PLACE_REGISTER,
 		[VARIABLE_REGISTERS] = PLACE_REGISTERS,
 		[VARIABLE_STACK] = PLACE_MEMORY,
 		[VARIABLE_GLOBAL] = PLACE_GLOBAL,
 	};
+	struct errmsg e = {""};
 	struct variable var;
-	int r;
+	int r = binary_variables(l->function->binary, &v, &e);
 
-	if (!v)
-		return errmsg_set(why, -ENOENT,
-				  "'%.60s' is not known: %.120s has no debug information (DWARF)",
-				  name, module_path(binary_module(l->function->binary)));
+	if (r < 0)
+		return errmsg_set(why, r, "'%.60s' is not known: %s", name, e.text);
 	r = variables_find(v, l->function->vaddr, name, &var, why);
 	if (r < 0)
 		return r;
@@ -125,17 +124,19 @@ static int lookup_member(void *ctx, struct value_type type, const char *name, in
 			 struct value_type *ret_type, struct errmsg *why)
 {
 	const struct lookup *l = ctx;
+	struct variables *v;
+	int r = binary_variables(l->function->binary, &v, why);
 
-	return variables_member(binary_variables(l->function->binary), type, name, ret_offset,
-				ret_type, why);
+	return r < 0 ? r : variables_member(v, type, name, ret_offset, ret_type, why);
 }
 
 static int lookup_element(void *ctx, struct value_type type, struct value_type *ret)
 {
 	const struct lookup *l = ctx;
-	struct variables *v = binary_variables(l->function->binary);
+	struct variables *v;
+	int r = binary_variables(l->function->binary, &v, NULL);
 
-	return v ? variables_element(v, type, ret) : -ENOENT;
+	return r < 0 ? r : variables_element(v, type, ret);
 }
 
 static int lookup_argument(void *ctx, unsigned int number, struct place *ret, struct errmsg *why)

@@ -63,7 +63,7 @@ int probes_new(struct probes **ret, const struct probe_programs *programs,
 			return -ENOMEM;
 		p->options.debug_dirs = p->debug_dirs;
 	}
-	r = binaries_new(&p->binaries, p->options.debug_dirs);
+	r = binaries_new(&p->binaries, p->options.debug_dirs, p->options.debug_max_bytes);
 	if (r < 0)
 		return r;
 	r = retsites_new(&p->retsites,
@@ -115,6 +115,11 @@ struct probes *probes_free(struct probes *p)
 	free(p->debug_dirs);
 	free(p);
 	return NULL;
+}
+
+void probes_close_debug(struct probes *p)
+{
+	binaries_close_variables(p->binaries);
 }
 
 int probes_add_endpoint(struct probes *p, struct endpoint *take_ep, uint32_t *ret_ep_id)

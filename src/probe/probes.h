@@ -37,14 +37,17 @@ struct probes_options {
 	struct attach_source source; /* the programs are loaded for it */
 	struct site_rules rules;     /* of this kernel */
 	enum leave_method leave;
-	bool force;             /* also what can kill the target: see plan.h */
-	bool preset_callers;    /* look for direct callers at start */
-	bool report_slow;       /* WIRE_EP_F_REPORT_SLOW on every endpoint */
-	const char *debug_dirs; /* as in symbolize.h; NULL: /usr/lib/debug */
+	bool force;               /* also what can kill the target: see plan.h */
+	bool preset_callers;      /* look for direct callers at start */
+	bool report_slow;         /* WIRE_EP_F_REPORT_SLOW on every endpoint */
+	const char *debug_dirs;   /* as in symbolize.h; NULL: /usr/lib/debug */
+	uint64_t debug_max_bytes; /* limits.debug_info, for the DWARF that tells names; 0: wide */
 };
 
 int probes_new(struct probes **ret, const struct probe_programs *programs,
 	       const struct probes_options *options);
+/* Gives back the memory of DWARF that told names; it is opened again when it is needed. */
+void probes_close_debug(struct probes *p);
 /* Detaches everything. */
 struct probes *probes_free(struct probes *p);
 

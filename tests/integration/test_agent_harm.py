@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may befall the daemon: odd programs, names, files and rules. It is bounded, says so, and goes on."""
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -12,7 +13,7 @@ import subprocess
 import time
 
 from agentlib import Agent, RULES, caller, metric
-from harness import SLOW, Skip, Target, check, folder, main, need_bpf, spanprof, stop, test, wait_until
+from harness import SLOW, Skip, Target, check, folder, main, need_bpf, need_program, spanprof, stop, test, wait_until
 
 FORKS = 10000
 FORKER = f"""
@@ -171,6 +172,41 @@ def debug_information_over_its_limit():
             check(number == left_out, f"{limit}: {number} files left out")
             status, out, err = spanprof("report", "--store", d / "store.db", "--span", span)
             check(status == 0 and "nanosleep" in out, f"{out} {err}")
+
+
+@test
+def names_of_debug_information_over_its_limit():
+    """The endpoint that needs it is refused, and told why; the other one is profiled."""
+    need_program("gcc")
+    with folder() as d:
+        program = d / "large"
+        fields = "".join(f"int pad_{i * 2654435761 % 2**32:x}[{1 + i % 97}];\n" for i in range(100000))
+        source = fields + """
+#include <stdio.h>
+#include <unistd.h>
+struct request { int number; const char *uri; };
+__attribute__((noinline)) int named(struct request *r) { usleep(60000); return r->number + *r->uri; }
+__attribute__((noinline)) int plain(const char *text) { usleep(60000); return *text; }
+int main(void) { struct request r = {0, "/uri"}; r.number = *(volatile const char *)r.uri; getchar(); named(&r); plain("text"); getchar(); return 0; }
+"""
+        subprocess.run(["gcc", "-g", "-gz", "-O1", "-fno-ipa-pure-const", "-x", "c", "-", "-o", program], input=source, text=True,
+                       check=True)
+        rules = RULES + f'- {{name: large, match: [{{exe: "{program}"}}], endpoints: [{{spec: named(str(r->uri))}}, {{spec: plain(str(arg0))}}]}}\n'
+        for limit, names in (("1M", {"text"}), ("32M", {"/uri", "text"})):
+            with subprocess.Popen([program], stdin=subprocess.PIPE) as target, \
+                    Agent(d, rules + f"limits: {{debug_info: {limit}}}\n") as agent:
+                agent.wait_instances(1)
+                task = agent.create(service="large", duration="60s")
+                agent.wait_attached(1)
+                target.stdin.write(b"\n")
+                target.stdin.flush()
+                instance = agent.ask("instance.list")["instances"][0]["instance"]
+                found = {s["name"] for s in agent.wait_spans(len(names), instance=instance)}
+                check(found == names, f"{limit}: {found}")
+                said = json.dumps(agent.ask("task.log", id=task))
+                told = re.search(rf"{program} takes \d+ MB of memory, more than limits.debug_info \(1 MB\)", said)
+                check(bool(told) == ("/uri" not in names), f"{limit}: {said}")
+                target.stdin.close()
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ static void what_is_not_reached_is_no_call(void **state)
 	assert_int_equal(space_cache_new(&cache), 0);
 	assert_int_equal(space_new(&space, cache, getpid()), 0);
 	assert_int_equal(space_refresh(space), 0);
-	assert_int_equal(binaries_new(&in.binaries, NULL), 0);
+	assert_int_equal(binaries_new(&in.binaries, NULL, 0), 0);
 	in.space = space;
 	assert_int_equal(resolve_function(&in, &callee, &f, NULL), 0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -525,8 +525,9 @@ static void test_variables_of_nested_blocks(void **state)
 	struct variables *v = NULL;
 	struct errmsg why = {};
 	struct variable var;
+	uint64_t bytes;
 
-	assert_int_equal(variables_new(&v, m, NULL), 0);
+	assert_int_equal(variables_new(&v, m, NULL, 0, &bytes), 0);
 	assert_int_equal(variables_find(v, CODE_LO, "none", &var, &why), -ENOENT);
 	variables_free(v);
 	module_unref(m);

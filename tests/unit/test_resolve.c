@@ -68,7 +68,7 @@ static int setup(void **state)
 	assert_int_equal(space_cache_new(&f->cache), 0);
 	assert_int_equal(space_new(&f->space, f->cache, getpid()), 0);
 	assert_int_equal(space_refresh(f->space), 0);
-	assert_int_equal(binaries_new(&f->binaries, NULL), 0);
+	assert_int_equal(binaries_new(&f->binaries, NULL, 0), 0);
 	f->in = (struct resolve_input){.binaries = f->binaries, .space = f->space, .pid = getpid()};
 	*state = f;
 	return 0;

@@ -54,7 +54,7 @@ static int look(const char *name, struct rets *ret)
 
 	if (module_open_fd(&m, TAKE_FD(fd), "/proc/self/exe", &e) < 0)
 		fail_msg("%s", e.text);
-	assert_int_equal(binaries_new(&all, NULL), 0);
+	assert_int_equal(binaries_new(&all, NULL, 0), 0);
 	assert_int_equal(binaries_get(all, m, &b), 0);
 	assert_int_equal(symtab_find_name(binary_symtab(b), name, &list), 0);
 	assert_int_equal(list.n, 1);

@@ -7,9 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "code/elffile.h"
 #include "code/section.h"
 #include "code/symtab.h"
 #include "code/variable.h"
+#include "probe/binary.h"
 #include "unit.h"
 
 static const char source[] =
@@ -70,6 +72,7 @@ static int compile_file(struct program *p, const char *compiler, const char *suf
 {
 	char command[256], file[64];
 	struct errmsg e = {""};
+	uint64_t bytes;
 	FILE *f;
 	int r;
 
@@ -91,7 +94,7 @@ static int compile_file(struct program *p, const char *compiler, const char *suf
 	assert_int_equal(module_open_fd(&p->m, open(p->path, O_RDONLY | O_CLOEXEC), p->path, &e),
 			 0);
 	assert_int_equal(symtab_new(&p->st, p->m, NULL), 0);
-	assert_int_equal(variables_new(&p->v, p->m, NULL), 0);
+	assert_int_equal(variables_new(&p->v, p->m, NULL, 0, &bytes), 0);
 	return 0;
 }
 
@@ -101,6 +104,22 @@ static int compile_program(struct program *p, const char *flags)
 
 	snprintf(compiler, sizeof(compiler), "gcc -w -g %s", flags);
 	return compile_file(p, compiler, "c", source);
+}
+
+/* Packed, and so many types that the packed form is not tiny. */
+static int compile_padded(struct program *p)
+{
+	enum { FIELDS = 6000, LINE = 40 };
+	char *text = calloc(1, sizeof(source) + (size_t)FIELDS * LINE), *at = text;
+	int r;
+
+	assert_non_null(text);
+	at = stpcpy(at, source);
+	for (unsigned int i = 0; i < FIELDS; i++)
+		at += snprintf(at, LINE, "int pad_%x[%u];\n", i * 2654435761U, 1 + i % 97);
+	r = compile_file(p, "gcc -w -g -gz", "c", text);
+	free(text);
+	return r;
 }
 
 static void remove_program(struct program *p)
@@ -381,6 +400,7 @@ static void no_dwarf(void **state)
 	struct program p = {.m = NULL};
 	struct variables *v = NULL;
 	char command[128];
+	uint64_t bytes;
 
 	if (compile_program(&p, "-O2") < 0)
 		skip();
@@ -390,18 +410,86 @@ static void no_dwarf(void **state)
 	p.v = NULL;
 	module_unref(p.m);
 	assert_int_equal(module_open_fd(&p.m, open(p.path, O_RDONLY | O_CLOEXEC), p.path, NULL), 0);
-	assert_int_equal(variables_new(&v, p.m, NULL), -ENOENT);
+	assert_int_equal(variables_new(&v, p.m, NULL, 0, &bytes), -ENOENT);
+	remove_program(&p);
+}
+
+/* Has the header of the packed .debug_info say another size; factor 0: one that cannot be. */
+static void claim(const struct program *p, unsigned int factor)
+{
+	Elf64_Chdr ch = {};
+	Elf64_Shdr sh;
+	Elf *elf;
+	int fd = open(p->path, O_RDWR | O_CLOEXEC);
+
+	assert_int_equal(elffile_begin(fd, &elf), 0);
+	assert_non_null(elffile_section(elf, ".debug_info", &sh));
+	assert_true(sh.sh_flags & SHF_COMPRESSED);
+	assert_int_equal(pread(fd, &ch, sizeof(ch), sh.sh_offset), sizeof(ch));
+	ch.ch_size = factor ? sh.sh_size * factor : 1ULL << 40;
+	assert_int_equal(pwrite(fd, &ch, sizeof(ch), sh.sh_offset), sizeof(ch));
+	elf_end(elf);
+	close(fd);
+}
+
+static void expect_refused(const struct program *p, uint64_t max_bytes, const char *why)
+{
+	struct binaries *all;
+	struct binary *b;
+	struct variables *v;
+	struct errmsg e = {""};
+
+	assert_int_equal(binaries_new(&all, NULL, max_bytes), 0);
+	assert_int_equal(binaries_get(all, p->m, &b), 0);
+	assert_int_equal(binary_variables(b, &v, &e), -ENOENT);
+	assert_non_null(strstr(e.text, p->path));
+	assert_non_null(strstr(e.text, "offsets instead of names"));
+	if (!strstr(e.text, why))
+		fail_msg("%s", e.text);
+	binaries_free(all);
+}
+
+static void packed_over_the_limit(void **state)
+{
+	enum { LIMIT = 1 << 20 };
+	struct variables *v = NULL;
+	struct program p;
+	uint64_t bytes;
+	char text[128];
+
+	if (compile_padded(&p) < 0)
+		skip();
+	assert_int_equal(variables_new(&v, p.m, NULL, LIMIT, &bytes), 0);
+	assert_in_range(bytes, 1, LIMIT);
+	variables_free(v);
+	v = NULL;
+	claim(&p, 60);
+	assert_int_equal(variables_new(&v, p.m, NULL, LIMIT, &bytes), -EFBIG);
+	assert_null(v);
+	assert_in_range(bytes, LIMIT, UINT64_MAX - 1);
+	snprintf(text, sizeof(text), "takes %llu MB of memory, more than limits.debug_info (1 MB)",
+		 (unsigned long long)(bytes >> 20) + 1);
+	expect_refused(&p, LIMIT, text);
+	claim(&p, 0);
+	expect_refused(&p, LIMIT, "does not tell its size");
+	expect_refused(&p, 0, "does not tell its size");
 	remove_program(&p);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(optimized),       cmocka_unit_test(not_optimized),
-		cmocka_unit_test(dwarf_4),         cmocka_unit_test(in_memory),
-		cmocka_unit_test(no_dwarf),        cmocka_unit_test(strings_of_cxx),
-		cmocka_unit_test(strings_of_rust), cmocka_unit_test(in_memory_of_clang),
-		cmocka_unit_test(split_up),        cmocka_unit_test(with_a_cold_part),
+		cmocka_unit_test(optimized),
+		cmocka_unit_test(not_optimized),
+		cmocka_unit_test(dwarf_4),
+		cmocka_unit_test(in_memory),
+		cmocka_unit_test(no_dwarf),
+		cmocka_unit_test(strings_of_cxx),
+		cmocka_unit_test(strings_of_rust),
+		cmocka_unit_test(in_memory_of_clang),
+		cmocka_unit_test(split_up),
+		cmocka_unit_test(with_a_cold_part),
+		cmocka_unit_test(packed_over_the_limit),
 	};
 
 	return cmocka_run_group_tests_name("variable", tests, NULL, NULL);

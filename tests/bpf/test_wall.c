@@ -236,6 +236,7 @@ static void stuck_call_is_seen_while_it_hangs(void **state)
 {
 	const struct event *shot = NULL, *promoted;
 	struct hang h = {};
+	size_t n, n_offcpu = 0;
 	uint64_t deadline;
 	pthread_t thread;
 	struct rig rig;
@@ -269,10 +270,13 @@ static void stuck_call_is_seen_while_it_hangs(void **state)
 	assert_int_equal(write(h.fds[1], "x", 1), 1);
 	pthread_join(thread, NULL);
 	rig_drain(&rig);
-	assert_int_equal(rig_count(&rig, WIRE_K_SNAPSHOT), 2);
-	assert_int_equal(rig_event(&rig, WIRE_K_SNAPSHOT, 1)->snapshot->snap_kind,
-			 WIRE_SNAP_OFFCPU);
-	assert_int_equal(rig_event(&rig, WIRE_K_END, 0)->end->n_due, 2);
+	/* On a slow machine a tick may come in between, too. */
+	n = rig_count(&rig, WIRE_K_SNAPSHOT);
+	assert_int_equal(rig_event(&rig, WIRE_K_END, 0)->end->n_due, n);
+	for (size_t i = 1; i < n; i++)
+		n_offcpu += rig_event(&rig, WIRE_K_SNAPSHOT, i)->snapshot->snap_kind ==
+			    WIRE_SNAP_OFFCPU;
+	assert_true(n_offcpu > 0);
 	close(h.fds[0]);
 	close(h.fds[1]);
 	rig_close(&rig);

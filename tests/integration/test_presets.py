@@ -90,7 +90,8 @@ def mariadb():
         with profiling(path / "out.json", *preset("mariadb", server, "--min-duration", "100ms")):
             server.sql("select 1;\n" * 100 + "select sleep(0.3), 'secret', 1, \"se\\\"cret\";\n")
         profile = load(path / "out.json")
-        check(profile.calls() == 102, f"{profile.calls()} calls instead of 100 + 1 and the quit")
+        # The client does not wait for its quit, which may come after the end of the run.
+        check(profile.calls() in (101, 102), f"{profile.calls()} calls instead of 100 + 1 and the quit")
         check(names(profile) == {"select sleep(?), ?"}, f"names {names(profile)}")
 
 

@@ -4,10 +4,12 @@
 
 COUNT in the environment plays each danger that often (survival runs: 1000000).
 """
+import contextlib
 import os
 import re
 
-from harness import TARGETS, Skip, Target, cases, check, folder, load, main, need_bpf, profiling, spanprof, test
+from harness import (TARGETS, Skip, Target, cases, check, folder, load, main, need_bpf, profiling, spanprof, test,
+                     wait_until)
 
 COUNT = int(os.environ.get("COUNT", "3000"))
 SECONDS = 60 + COUNT / 2000
@@ -30,13 +32,34 @@ ENDS = {"longjmp": 0.75, "siglongjmp": 0.5, "pthread_exit": 0, "pthread_cancel":
 BUILDS = ["dangers", "dangers-cf", "dangers-clang", "dangers-clang-cf"]
 
 
+def n_probes(command):
+    """Links and perf events that a spanprof holds."""
+    kinds = []
+    for fd in os.scandir(f"/proc/{command.process.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            kinds.append(os.readlink(fd.path))
+    return sum("bpf_link" in k or "bpf-link" in k or "perf_event" in k for k in kinds)
+
+
+def awaits_events(command):
+    """It is in poll(2), so it has done with what it was told."""
+    with open(f"/proc/{command.process.pid}/syscall", encoding="ascii") as f:
+        return f.read().split()[0] == "7"
+
+
 def play(program, *args, endpoints=("request",), options=(), seconds=SECONDS):
     """Plays a danger while it is probed: (profile, calls that the target counts)."""
     specs = [o for e in endpoints for o in ("--endpoint", e)]
     with folder() as path:
         with Target(program, *args) as target:
-            with profiling(path / "out.json", "-p", target.pid, *specs, "--min-duration", "10s", *options):
+            with profiling(path / "out.json", "-p", target.pid, *specs, "--min-duration", "10s",
+                           *options) as command:
+                before = n_probes(command)
                 target.go()
+                if "first_fork" in args:
+                    target.lines.wait_for("^forked$", seconds)
+                    wait_until(lambda: n_probes(command) > before and awaits_events(command), "probes for the child")
+                    target.go()
                 line = target.lines.wait_for("^calls ", seconds)
                 target.wait_done()
             check(target.end() == 0, "the target's own checks")

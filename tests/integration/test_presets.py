@@ -156,15 +156,20 @@ def an_unknown_version_is_profiled_without_names():
         check(profile.calls() > 200 and names(profile) == {"command"}, f"{profile.calls()} {names(profile)}")
 
 
-@cases(["prefork", "worker", "event"])
-def apache(mpm):
-    with Apache(mpm) as server, folder() as path:
-        with profiling(path / "out.json", *preset("apache", server, "--min-duration", "300ms")):
-            counted = server.bench("/index.html", requests=300, clients=4)
-            counted += server.bench("/cgi/sleep?id=12", requests=1, clients=1, keepalive=False)
+def counted_and_named(name, server, fast, slow):
+    """fast: path, requests, clients. Each request is a call; only the one that is slow has a span, of its path's name."""
+    with folder() as path:
+        with profiling(path / "out.json", *preset(name, server, "--min-duration", "300ms")):
+            counted = server.bench(*fast) + server.bench(slow, 1, 1, keepalive=False)
         profile = load(path / "out.json")
         check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
-        check(names(profile) == {"GET /cgi/sleep"}, f"names {names(profile)}")
+        check(names(profile) == {"GET " + slow.split("?")[0]}, f"names {names(profile)}")
+
+
+@cases(["prefork", "worker", "event"])
+def apache(mpm):
+    with Apache(mpm) as server:
+        counted_and_named("apache", server, ("/index.html", 300, 4), "/cgi/sleep?id=12")
 
 
 @test
@@ -194,13 +199,8 @@ def php_usdt():
 
 @test
 def mod_php():
-    with ApachePhp() as server, folder() as path:
-        with profiling(path / "out.json", *preset("mod_php", server, "--min-duration", "300ms")):
-            counted = server.bench("/index.php", requests=100, clients=2)
-            counted += server.bench("/index.php?how=slow", requests=1, clients=1, keepalive=False)
-        profile = load(path / "out.json")
-        check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
-        check(names(profile) == {"GET /index.php"}, f"names {names(profile)}")
+    with ApachePhp() as server:
+        counted_and_named("mod_php", server, ("/index.php", 100, 2), "/index.php?how=slow")
 
 
 @test

@@ -19,11 +19,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#ifdef __clang__
-#define FRAME __attribute__((noinline))
-#else
-#define FRAME __attribute__((noipa))
-#endif
+#include "stage.h"
 
 /* The endpoint: what it does is given by `how`. n_calls counts how often it was entered. */
 FRAME long request(long n, int how);
@@ -363,7 +359,7 @@ static void *call_on(void *unused)
 	return unused;
 }
 
-/* Forks for the first time while another thread calls; the child calls when that has long been noticed. */
+/* Forks for the first time while another thread calls; the child calls when it is told that it is probed. */
 static void play_first_fork(long count)
 {
 	pthread_t thread;
@@ -375,7 +371,7 @@ static void play_first_fork(long count)
 	usleep(100000);
 	child = fork();
 	if (child == 0) {
-		sleep(3);
+		wait_for_line("forked", 1);
 		for (long i = 0; i < count; i++)
 			expect(request(i, HOW_RETURN) == i + 1);
 		_exit(n_bad != 0);
@@ -442,16 +438,6 @@ static const struct danger {
 	{"dlopen", play_dlopen},
 };
 
-static void wait_for_line(const char *say)
-{
-	char line[16];
-
-	printf("%s\n", say);
-	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(n_bad ? 1 : 0);
-}
-
 int main(int argc, char **argv)
 {
 	int option;
@@ -463,10 +449,10 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(dangers) / sizeof(dangers[0]); i++) {
 		if (strcmp(argv[optind], dangers[i].name) != 0)
 			continue;
-		wait_for_line("ready");
+		wait_for_line("ready", n_bad != 0);
 		dangers[i].play(atol(argv[optind + 1]));
 		printf("calls %ld\n", n_calls);
-		wait_for_line("done");
+		wait_for_line("done", n_bad != 0);
 		return n_bad ? 1 : 0;
 	}
 	return 2;

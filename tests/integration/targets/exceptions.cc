@@ -13,9 +13,8 @@
 #include <string>
 #include <unistd.h>
 
+#include "stage.h"
 #include "truth.h"
-
-#define FRAME __attribute__((noinline))
 
 namespace shop
 {
@@ -65,16 +64,6 @@ FRAME int Desk::request(const char *name, int i)
 
 } /* namespace shop */
 
-static void wait_for_line(const char *say)
-{
-	char line[16];
-
-	printf("%s\n", say);
-	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(0);
-}
-
 int main(int argc, char **argv)
 {
 	shop::Desk desk;
@@ -83,7 +72,7 @@ int main(int argc, char **argv)
 	while ((option = getopt(argc, argv, "o:")) != -1)
 		truth_open(optarg);
 	n_calls = optind < argc ? atoi(argv[optind]) : 1;
-	wait_for_line("ready");
+	wait_for_line("ready", 0);
 	for (int i = 0; i < n_calls; i++) {
 		try {
 			desk.request(i % 2 ? "inside" : "across", i);
@@ -92,6 +81,6 @@ int main(int argc, char **argv)
 		}
 	}
 	truth_write();
-	wait_for_line("done");
+	wait_for_line("done", 0);
 	return crossed != (n_calls + 1) / 2;
 }

@@ -14,11 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#ifdef __clang__
-#define FRAME __attribute__((noinline))
-#else
-#define FRAME __attribute__((noipa))
-#endif
+#include "stage.h"
 
 FRAME long several(long n);
 FRAME long tail(long n);
@@ -262,16 +258,6 @@ static const struct way {
 	{"pair", play_pair},       {"scattered", play_scattered},
 };
 
-static void wait_for_line(const char *say)
-{
-	char line[16];
-
-	printf("%s\n", say);
-	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(n_bad ? 1 : 0);
-}
-
 int main(int argc, char **argv)
 {
 	if (argc != 3)
@@ -279,10 +265,10 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		if (strcmp(argv[1], ways[i].name) != 0)
 			continue;
-		wait_for_line("ready");
+		wait_for_line("ready", n_bad != 0);
 		ways[i].play(atol(argv[2]));
 		printf("calls %ld\n", n_calls);
-		wait_for_line("done");
+		wait_for_line("done", n_bad != 0);
 		return n_bad ? 1 : 0;
 	}
 	return 2;

@@ -12,6 +12,8 @@
 #include <string>
 #include <thread>
 
+#include "stage.h"
+
 enum enum_server_command {
 	COM_SLEEP,
 	COM_QUIT,
@@ -54,23 +56,13 @@ __attribute__((noinline)) bool dispatch_command(THD *thd, const COM_DATA *com_da
 	return command != COM_PING && com_data->com_query.query[0] == '\0';
 }
 
-static void wait_for_line(const char *say)
-{
-	char line[16];
-
-	printf("%s\n", say);
-	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(0);
-}
-
 int main(int argc, char **argv)
 {
 	long count = argc > 1 ? atol(argv[1]) : 1, n_bad = 0;
 	static const char all[] = "select 'secret', 42 from tables";
 	THD thd;
 
-	wait_for_line("ready");
+	wait_for_line("ready", 0);
 	for (long i = 0; i < count; i++) {
 		COM_DATA data;
 
@@ -83,6 +75,6 @@ int main(int argc, char **argv)
 		n_bad += dispatch_command(&thd, &data, COM_INIT_DB);
 		n_bad += dispatch_command(&thd, nullptr, COM_PING);
 	}
-	wait_for_line("done");
+	wait_for_line("done", 0);
 	return n_bad != 0 || thd.n_commands != 4 * count;
 }

@@ -99,18 +99,6 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-static void wait_for_line(const char *say)
-{
-	char line[16];
-
-	if (!run.wait)
-		return;
-	printf("%s\n", say);
-	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(0);
-}
-
 static void parse_options(int argc, char **argv)
 {
 	int option;
@@ -141,7 +129,8 @@ int main(int argc, char **argv)
 
 	parse_options(argc, argv);
 	phases_init();
-	wait_for_line("ready");
+	if (run.wait)
+		wait_for_line("ready", 0);
 	if (run.n_threads == 1) {
 		thread_main(NULL);
 	} else {
@@ -152,6 +141,7 @@ int main(int argc, char **argv)
 			pthread_join(threads[i], NULL);
 	}
 	truth_write();
-	wait_for_line("done");
+	if (run.wait)
+		wait_for_line("done", 0);
 	return 0;
 }

@@ -3,12 +3,7 @@
 #ifndef SPANPROF_TESTS_PHASES_H
 #define SPANPROF_TESTS_PHASES_H
 
-/* A function that stays what the source says: not inlined, not cloned, not split. */
-#ifdef __clang__
-#define FRAME __attribute__((noinline))
-#else
-#define FRAME __attribute__((noipa))
-#endif
+#include "stage.h"
 
 struct phase {
 	const char *name;

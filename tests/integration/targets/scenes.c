@@ -21,13 +21,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "stage.h"
 #include "truth.h"
-
-#ifdef __clang__
-#define FRAME __attribute__((noinline))
-#else
-#define FRAME __attribute__((noipa))
-#endif
 
 typedef void (*body_fn)(void);
 
@@ -334,16 +329,6 @@ static const struct scene {
 	{"coroutines", scene_coroutines},
 };
 
-static void wait_for_line(const char *say)
-{
-	char line[16];
-
-	printf("%s\n", say);
-	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(0);
-}
-
 int main(int argc, char **argv)
 {
 	int option;
@@ -361,10 +346,10 @@ int main(int argc, char **argv)
 			plugin_path = optarg;
 	}
 	truth_open(truth_path);
-	wait_for_line("ready");
+	wait_for_line("ready", 0);
 	for (size_t i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++)
 		if (optind < argc && !strcmp(argv[optind], scenes[i].name))
 			scenes[i].play();
-	wait_for_line("done");
+	wait_for_line("done", 0);
 	return 0;
 }

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <thread>
 
-#define FRAME __attribute__((noinline))
+#include "stage.h"
 
 namespace shop
 {
@@ -73,16 +73,6 @@ template <typename T> FRAME long typed(T value)
 
 } /* namespace shop */
 
-static void wait_for_line(const char *say)
-{
-	char line[16];
-
-	printf("%s\n", say);
-	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(0);
-}
-
 int main(int argc, char **argv)
 {
 	static const std::string texts[] = {"short",
@@ -90,7 +80,7 @@ int main(int argc, char **argv)
 	long count = argc > 1 ? atol(argv[1]) : 2, n_bad = 0;
 	shop::Desk desk;
 
-	wait_for_line("ready");
+	wait_for_line("ready", 0);
 	for (long i = 0; i < count; i++) {
 		const std::string &text = texts[i % 2];
 		long n = (long)text.size();
@@ -102,6 +92,6 @@ int main(int argc, char **argv)
 		n_bad += shop::by_view(text) != n;
 		n_bad += shop::typed<int>((int)i) != i || shop::typed<long>(i) != i;
 	}
-	wait_for_line("done");
+	wait_for_line("done", 0);
 	return n_bad != 0;
 }

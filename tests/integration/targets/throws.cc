@@ -10,7 +10,7 @@
 #include <string>
 #include <unistd.h>
 
-#define FRAME __attribute__((noinline))
+#include "stage.h"
 
 namespace shop
 {
@@ -50,22 +50,12 @@ FRAME long guarded(const std::string &what, long n)
 
 } /* namespace shop */
 
-static void wait_for_line(const char *say)
-{
-	char line[16];
-
-	printf("%s\n", say);
-	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(0);
-}
-
 int main(int argc, char **argv)
 {
 	long count = argc > 1 ? atol(argv[1]) : 1, n_caught = 0, n_bad = 0;
 	std::string what = "an order with a name that is longer than a short string";
 
-	wait_for_line("ready");
+	wait_for_line("ready", 0);
 	for (long i = 0; i < count; i++) {
 		try {
 			n_bad += shop::guarded(i % 3 ? what : "short", i) != i + 1;
@@ -75,6 +65,6 @@ int main(int argc, char **argv)
 		n_bad += shop::order(i) != i + 2;
 	}
 	printf("calls %ld\n", shop::n_calls);
-	wait_for_line("done");
+	wait_for_line("done", 0);
 	return n_bad || n_caught != count / 2 || shop::n_destroyed != count;
 }

@@ -13,13 +13,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#ifdef __clang__
-#define FRAME __attribute__((noinline))
-#define CLONE __attribute__((noinline))
-#else
-#define FRAME __attribute__((noipa))
+#include "stage.h"
+
 #define CLONE __attribute__((noinline)) /* and the compiler may drop a parameter */
-#endif
 
 enum { CALL_NS = 4000000 };
 
@@ -154,22 +150,12 @@ static void play(long count)
 	}
 }
 
-static void wait_for_line(const char *say)
-{
-	char line[16];
-
-	printf("%s\n", say);
-	fflush(stdout);
-	if (!fgets(line, sizeof(line), stdin))
-		exit(n_bad ? 1 : 0);
-}
-
 int main(int argc, char **argv)
 {
 	long count = argc > 1 ? atol(argv[1]) : 2;
 
-	wait_for_line("ready");
+	wait_for_line("ready", n_bad != 0);
 	play(count);
-	wait_for_line("done");
+	wait_for_line("done", n_bad != 0);
 	return n_bad ? 1 : 0;
 }

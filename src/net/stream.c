@@ -237,15 +237,22 @@ static void refused(struct reporter *r, int status, uint64_t now_ns)
 	return_items(r);
 }
 
-static void stream_done(void *ctx, struct rpc_call *c)
+static enum link_verdict call_ended(struct reporter *r, const struct rpc_call *c, uint64_t now_ns)
 {
-	struct reporter *r = ctx;
-	uint64_t now_ns = clock_mono_ns();
 	bool reconnect;
 	enum link_verdict verdict = link_ended(r->link, c->status, c->start_ns, now_ns, &reconnect);
 
 	if (reconnect)
 		rpc_next_address(r->rpc);
+	return verdict;
+}
+
+static void stream_done(void *ctx, struct rpc_call *c)
+{
+	struct reporter *r = ctx;
+	uint64_t now_ns = clock_mono_ns();
+	enum link_verdict verdict = call_ended(r, c, now_ns);
+
 	r->batch.call_out = false;
 	if (verdict == LINK_V_ANSWERED && c->status == RPC_OK) {
 		r->n_refused = 0;
@@ -271,11 +278,8 @@ static void report_done(void *ctx, struct rpc_call *c)
 {
 	struct reporter *r = ctx;
 	uint64_t now_ns = clock_mono_ns();
-	bool reconnect;
-	enum link_verdict verdict = link_ended(r->link, c->status, c->start_ns, now_ns, &reconnect);
+	enum link_verdict verdict = call_ended(r, c, now_ns);
 
-	if (reconnect)
-		rpc_next_address(r->rpc);
 	if (verdict == LINK_V_LOST || verdict == LINK_V_REFUSED) {
 		/* It was not carried out: again later. */
 		for (size_t i = 0; i < r->runs.n; i++)

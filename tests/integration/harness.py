@@ -78,6 +78,7 @@ def end_in_order(number, _):
 
 def main(needs=()):
     signal.signal(signal.SIGTERM, end_in_order)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and a shell cannot trap what is ignored
     wanted = sys.argv[1:]
     tests = [t for t in _tests if not wanted or any(w in t.__name__ for w in wanted)]
     print(f"1..{len(tests)}")

@@ -31,7 +31,7 @@ def why_not():
     return None
 
 
-class Agent(unittest.TestCase):
+class Case(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix='oap-agent-')
         self.addCleanup(shutil.rmtree, self.folder)
@@ -115,39 +115,8 @@ class Agent(unittest.TestCase):
         for segment in self.oap.segments:
             self.assertEqual(self.oap.check_segment(segment), [])
 
-    def test_task_for_one_of_two_instances(self):
-        targets = [self.start_target(name, '/slow=spin:20,sleep:60', '/fast=spin:1')
-                   for name in ('shop-1', 'shop-2')]
-        agent = self.start_agent()
-        self.wait(lambda: len(self.oap.instances) == 2)
-        self.assertEqual({i[1] for i in self.oap.instances}, {'shop-1', 'shop-2'})
-        task = self.oap.create_task('shop', '/slow', threshold=30, count=4, instance='shop-1')
-        self.wait(lambda: len(self.oap.task_segments(task)) >= 4)
-        self.assert_segments_are_sound()
-        for segment in self.oap.segments.values():
-            self.assertEqual(segment.serviceInstance, 'shop-1')
-            self.assertEqual(segment.spans[0].operationName, '/slow')
-            tags = {t.key: t.value for t in segment.spans[0].tags}
-            self.assertEqual(tags['pid'], str(targets[0].pid))
-            span = segment.spans[0]
-            (tree,), _ = self.oap.analyse_segment(segment.traceSegmentId)
-            self.assertLessEqual(abs(tree.duration - (span.endTime - span.startTime)), 10)
-            total = {path[-1].split(':')[0]: node.duration for path, node in tree.walk()}
-            self.assertEqual(tree.text, 'request')
-            self.assertGreaterEqual(total['phase_sleep'], 60 - 10)
-            self.assertGreater(float(tags['spanprof.blocked_ms']), 55)
-        create = self.oap.tasks[0].create
-        self.wait(lambda: {('shop', i, create) for i in ('shop-1', 'shop-2')} <= set(self.oap.polls))
-        # Both were told; the log shows who ran it.
-        self.wait(lambda: self.oap.finishes, 75)
-        self.assertEqual(self.oap.finishes, [('shop', 'shop-1', task)])
-        self.assertEqual(sorted(self.oap.logs), sorted([(task, 'shop-1', 'NOTIFIED'),
-                                                        (task, 'shop-2', 'NOTIFIED'),
-                                                        (task, 'shop-1', 'EXECUTION_FINISHED')]))
-        self.assertEqual(len(self.oap.segments), 4)
-        self.assertEqual(self.end(agent, signal.SIGTERM), 0)
-        self.assertTrue(all(t.poll() is None for t in targets))
 
+class Agent(Case):
     def test_instance_goes_and_the_task_is_finished(self):
         target = self.start_target('shop-1', '/slow=sleep:60')
         self.start_agent()
@@ -197,27 +166,6 @@ class Agent(unittest.TestCase):
         self.assertIsNone(target.poll())
         self.assert_segments_are_sound()
 
-    def test_killed_before_the_finish_report_was_taken(self):
-        self.start_target('shop-1', '/slow=sleep:60')
-        agent = self.start_agent()
-        self.wait(lambda: self.oap.instances)
-        task = self.oap.create_task('shop', '/slow', threshold=10, count=3)
-        self.wait(lambda: len(self.oap.task_segments(task)) == 3)
-        self.oap.moods['reportTaskFinish'] = 'unavailable'
-        self.wait(lambda: 'event=task_finished source=oap' in self.text(), 90)
-        self.wait(lambda: ('reportTaskFinish', False) in self.oap.calls)
-        self.end(agent)
-        self.oap.moods.clear()
-        for polls in (3, 6):
-            agent = self.start_agent()
-            self.wait(lambda: self.oap.finishes)
-            before = len(self.oap.polls)
-            self.wait(lambda: len(self.oap.polls) > before + polls)
-            self.end(agent)
-        # Taken once, and not sent again after another restart.
-        self.assertEqual(self.oap.finishes, [('shop', 'shop-1', task)])
-        self.assertEqual(len(self.oap.segments), 3)
-
     def test_mutual_tls_by_name_after_one_that_does_not_resolve(self):
         """With the filter of system calls in force: the files were read before, names and handshakes come after."""
         if not shutil.which('openssl'):
@@ -238,6 +186,83 @@ class Agent(unittest.TestCase):
         task = oap.create_task('shop', '/slow', threshold=10, count=3)
         self.wait(lambda: len(oap.task_segments(task)) == 3, 40)
         self.assert_segments_are_sound()
+
+    def test_frozen_backend_holds_nothing_up(self):
+        relay = Relay(self.oap.address)
+        self.addCleanup(relay.close)
+        self.start_target('shop-1', '/slow=sleep:60')
+        self.start_agent(addresses=[relay.address], backend=', timeout: 2s')
+        self.wait(lambda: self.oap.instances)
+        task = self.oap.create_task('shop', '/slow', threshold=10, count=9)
+        self.wait(lambda: self.oap.segments)
+        relay.set('freeze')
+        local = self.ask('task.create', task={'service': 'shop', 'endpoint': '*', 'threshold': '10ms'})['id']
+        end = time.monotonic() + 20 * SLOW
+        while len(self.ask('span.list', id=local)['spans']) < 10:
+            self.assertLess(time.monotonic(), end, self.text())
+            time.sleep(0.1)
+        self.ask('task.cancel', id=local)
+        relay.set('pass')
+        self.wait(lambda: len(self.oap.task_segments(task)) == 9, 60)
+        self.assert_segments_are_sound()
+
+
+class Minute(Case):
+    """A task of this protocol lasts for a minute or more: each of these waits for its end, and they do it side by side."""
+
+    def test_task_for_one_of_two_instances(self):
+        targets = [self.start_target(name, '/slow=spin:20,sleep:60', '/fast=spin:1')
+                   for name in ('shop-1', 'shop-2')]
+        agent = self.start_agent()
+        self.wait(lambda: len(self.oap.instances) == 2)
+        self.assertEqual({i[1] for i in self.oap.instances}, {'shop-1', 'shop-2'})
+        task = self.oap.create_task('shop', '/slow', threshold=30, count=4, instance='shop-1')
+        self.wait(lambda: len(self.oap.task_segments(task)) >= 4)
+        self.assert_segments_are_sound()
+        for segment in self.oap.segments.values():
+            self.assertEqual(segment.serviceInstance, 'shop-1')
+            self.assertEqual(segment.spans[0].operationName, '/slow')
+            tags = {t.key: t.value for t in segment.spans[0].tags}
+            self.assertEqual(tags['pid'], str(targets[0].pid))
+            span = segment.spans[0]
+            (tree,), _ = self.oap.analyse_segment(segment.traceSegmentId)
+            self.assertLessEqual(abs(tree.duration - (span.endTime - span.startTime)), 10)
+            total = {path[-1].split(':')[0]: node.duration for path, node in tree.walk()}
+            self.assertEqual(tree.text, 'request')
+            self.assertGreaterEqual(total['phase_sleep'], 60 - 10)
+            self.assertGreater(float(tags['spanprof.blocked_ms']), 55)
+        create = self.oap.tasks[0].create
+        self.wait(lambda: {('shop', i, create) for i in ('shop-1', 'shop-2')} <= set(self.oap.polls))
+        # Both were told; the log shows who ran it.
+        self.wait(lambda: self.oap.finishes, 75)
+        self.assertEqual(self.oap.finishes, [('shop', 'shop-1', task)])
+        self.assertEqual(sorted(self.oap.logs), sorted([(task, 'shop-1', 'NOTIFIED'),
+                                                        (task, 'shop-2', 'NOTIFIED'),
+                                                        (task, 'shop-1', 'EXECUTION_FINISHED')]))
+        self.assertEqual(len(self.oap.segments), 4)
+        self.assertEqual(self.end(agent, signal.SIGTERM), 0)
+        self.assertTrue(all(t.poll() is None for t in targets))
+
+    def test_killed_before_the_finish_report_was_taken(self):
+        self.start_target('shop-1', '/slow=sleep:60')
+        agent = self.start_agent()
+        self.wait(lambda: self.oap.instances)
+        task = self.oap.create_task('shop', '/slow', threshold=10, count=3)
+        self.wait(lambda: len(self.oap.task_segments(task)) == 3)
+        self.oap.moods['reportTaskFinish'] = 'unavailable'
+        self.wait(lambda: 'event=task_finished source=oap' in self.text(), 90)
+        self.wait(lambda: ('reportTaskFinish', False) in self.oap.calls)
+        self.end(agent)
+        self.oap.moods.clear()
+        for polls in (3, 6):
+            agent = self.start_agent()
+            self.wait(lambda: self.oap.finishes)
+            before = len(self.oap.polls)
+            self.wait(lambda: len(self.oap.polls) > before + polls)
+            self.end(agent)
+        # Taken once, and not sent again after another restart.
+        self.assertEqual(self.oap.finishes, [('shop', 'shop-1', task)])
+        self.assertEqual(len(self.oap.segments), 3)
 
     def test_answers_that_make_no_sense(self):
         """Garbage, a million tasks, one task that contradicts itself: none runs, and the next good one does."""
@@ -270,25 +295,6 @@ class Agent(unittest.TestCase):
         self.assertEqual(self.oap.finishes, [('shop', 'shop-1', task.id)])
         self.assertIn('came again with other values', self.text())
         self.assertIsNone(target.poll())
-
-    def test_frozen_backend_holds_nothing_up(self):
-        relay = Relay(self.oap.address)
-        self.addCleanup(relay.close)
-        self.start_target('shop-1', '/slow=sleep:60')
-        self.start_agent(addresses=[relay.address], backend=', timeout: 2s')
-        self.wait(lambda: self.oap.instances)
-        task = self.oap.create_task('shop', '/slow', threshold=10, count=9)
-        self.wait(lambda: self.oap.segments)
-        relay.set('freeze')
-        local = self.ask('task.create', task={'service': 'shop', 'endpoint': '*', 'threshold': '10ms'})['id']
-        end = time.monotonic() + 20 * SLOW
-        while len(self.ask('span.list', id=local)['spans']) < 10:
-            self.assertLess(time.monotonic(), end, self.text())
-            time.sleep(0.1)
-        self.ask('task.cancel', id=local)
-        relay.set('pass')
-        self.wait(lambda: len(self.oap.task_segments(task)) == 9, 60)
-        self.assert_segments_are_sound()
 
 
 if __name__ == '__main__':

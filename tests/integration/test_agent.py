@@ -131,6 +131,24 @@ def names_and_counts():
 
 
 @test
+def parallel_limit_of_the_rules():
+    """Of four threads' slow calls one at a time is profiled; each of the others is counted."""
+    scripts = ["-w", "-n", "40", "-t", "4", "-g", "1", "a=sleep:10,sleep:10"]
+    with folder() as d, Target("phases-gcc-O2", *scripts) as target:
+        with Agent(d, RULES + "limits: {parallel: 1}\n") as agent:
+            agent.wait_instances(1)
+            agent.create(threshold="5ms")
+            agent.wait_attached(1)
+            target.play()
+
+            def refused():
+                return agent.ask("top")["losses"].get("parallel_limit", 0)
+
+            wait_until(lambda: len(agent.spans()) + refused() == 160, "160 slow calls, profiled or counted")
+            check(len(agent.spans()) >= 10 and refused() >= 80, f"{len(agent.spans())} spans, {refused()} refused")
+
+
+@test
 def task_starts_at_its_time():
     with folder() as d, caller() as target, Agent(d) as agent:
         agent.wait_instances(1)

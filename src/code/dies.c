@@ -35,18 +35,26 @@ static bool spend(struct dies *w, uint64_t n_steps)
 	return dies_spend(w->budget, n_steps);
 }
 
-/* Where the unit ends, in memory; NULL: the section is shorter than the unit says. */
+/*
+ * Where the unit ends, in memory; NULL: the section is shorter than the unit says. The unit may be one of
+ * .debug_types, whose offsets mean other places in .debug_info: so the unit that is found must be its own.
+ */
 static const uint8_t *unit_end(Dwarf_Die *root)
 {
 	Dwarf *dwarf = dwarf_cu_getdwarf(root->cu);
 	Dwarf_Off off = dwarf_dieoffset(root), unit = off - dwarf_cuoffset(root), next;
 	Dwarf_Die last;
+	uint64_t signature;
 	size_t header;
 
-	if (dwarf_nextcu(dwarf, unit, &next, &header, NULL, NULL, NULL) != 0 || next <= off ||
-	    !dwarf_offdie(dwarf, next - 1, &last))
-		return NULL;
-	return (const uint8_t *)root->addr + (next - off);
+	if (dwarf_nextcu(dwarf, unit, &next, &header, NULL, NULL, NULL) == 0 && next > off &&
+	    dwarf_offdie(dwarf, next - 1, &last) && last.cu == root->cu)
+		return (const uint8_t *)root->addr + (next - off);
+	if (dwarf_next_unit(dwarf, unit, &next, &header, NULL, NULL, NULL, NULL, &signature,
+			    NULL) == 0 &&
+	    next > off && dwarf_offdie_types(dwarf, next - 1, &last) && last.cu == root->cu)
+		return (const uint8_t *)root->addr + (next - off);
+	return NULL;
 }
 
 void dies_begin(struct dies *w, Dwarf_Die *root, struct dies_budget *budget, uint64_t max_steps)

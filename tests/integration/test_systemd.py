@@ -221,19 +221,20 @@ def attaches_in_the_sandbox():
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         stack.callback(stop, target, signal.SIGKILL)
         check(target.stdout.readline() == "ready\n", "the target")
-        for _ in range(2):
+        for calls in (True, False):
             task = system.run("spanprof", "task", "create", "--service", "svc", "--threshold", "1ms", "--socket", SOCKET)
             check(task.returncode == 0, f"{task}\n{system.text()}")
             system.wait(lambda: system.metric("attached_processes") == 1, "the probes to be in")
-            if target.stdin:
-                target.stdin.write("go\n")  # its calls meet the probes
+            if calls:  # they meet the probes
+                target.stdin.write("go\n")
                 target.stdin.flush()
+                check(target.stdout.readline() == "done\n", "the target's calls")
             cancel = system.run("spanprof", "task", "cancel", task.stdout.strip(), "--socket", SOCKET)
             check(cancel.returncode == 0, f"{cancel}")
             system.wait(lambda: system.metric("attached_processes") == 0, "the probes to be out")
         check(system.metric("attach_failed_total") == 0, system.text())
         check(system.metric("refused_calls_total") == 0, system.text())
-        check(target.stdout.readline() == "done\n", "the target's calls")
+        check(target.poll() is None, "the target has ended, and its probes with it")
         target.stdin.close()
         check(target.wait(30) == 0, "the target's end")
         check("denied" not in system.text() and "not permitted" not in system.text(), system.text())

@@ -28,7 +28,8 @@ struct check {
 	const struct instances *instances;
 	struct target_list targets;
 	VEC(struct program) seen;
-	int n; /* lines printed */
+	size_t n_skipped; /* processes of programs that were too many to look into */
+	int n;            /* lines printed */
 };
 
 static bool is_new(struct check *c, const struct rules_service *rule, pid_t pid)
@@ -46,7 +47,11 @@ static bool is_new(struct check *c, const struct rules_service *rule, pid_t pid)
 		if (c->seen.at[i].rule == rule && c->seen.at[i].dev == program.dev &&
 		    c->seen.at[i].ino == program.ino)
 			return false;
-	return c->seen.n < PROGRAMS_MAX && !vec_push(&c->seen, program);
+	if (c->seen.n == PROGRAMS_MAX || vec_push(&c->seen, program)) {
+		c->n_skipped++;
+		return false;
+	}
+	return true;
 }
 
 static void print_missing(struct check *c, const struct instance *i, pid_t pid, const char *preset,
@@ -137,6 +142,9 @@ int agent_check(const struct rules *rules, const struct instances *instances)
 		for (size_t k = 0; k < n_pids; k++)
 			check_process(&c, i, pids[k]);
 	}
+	if (c.n_skipped)
+		printf("  %zu processes were not looked into: they run more than %d programs\n",
+		       c.n_skipped, PROGRAMS_MAX);
 	for (unsigned int k = 0; !r && k < rules->n_tasks; k++)
 		check_task(&c, &rules->tasks[k]);
 	targets_free(c.targets.at, c.targets.n);

@@ -186,6 +186,7 @@ static int check_against_processes(const struct rules *rules, const char *file)
 	char hostname[128] = "";
 	struct errmsg e = {};
 	size_t n_endpoints;
+	int n_missing;
 
 	if (profiler_check_rules(rules, &n_endpoints, &e)) {
 		log_error("%s", e.text);
@@ -205,7 +206,10 @@ static int check_against_processes(const struct rules *rules, const char *file)
 	       stats.n_processes, stats.n_instances ? ":" : "");
 	print_instances(t);
 	print_unmatched(rules, t);
-	if (agent_check(rules, t) > 0)
+	n_missing = agent_check(rules, t);
+	if (n_missing < 0)
+		log_error("the processes were not looked into: %s", strerror(-n_missing));
+	if (n_missing > 0)
 		printf("what is missing may come later, with a library that is loaded, say\n");
 	if (geteuid() && readlink("/proc/1/exe", hostname, sizeof(hostname)) < 0)
 		printf("processes of other users were not looked at: that needs root\n");

@@ -572,6 +572,11 @@ int variables_find(struct variables *v, uint64_t vaddr, const char *name, struct
 	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0)
 		if (type == DW_UT_compile && find_global(v, &unit, name, &var))
 			r = 0;
+	if (r == 1 && !v->budget.left)
+		return errmsg_set(
+			why, -ENOENT,
+			"the debug information is too much to search for '%.80s'; read it by argument or register instead",
+			name);
 	if (r == 1)
 		return errmsg_set(why, -ENOENT, "no parameter or global variable '%.80s'", name);
 	if (r == 0)

@@ -25,9 +25,10 @@ struct registry_options {
 int registry_new(struct registry **ret, const struct registry_options *o);
 struct registry *registry_free(struct registry *r);
 
-/* Where tasks go; before that nothing is sent. */
 /* A run's end has been reported: told to whom the tasks were handed. */
 void registry_reported(struct registry *r, const char *task_id, const char *instance);
+
+/* Where tasks go; before that nothing is sent. */
 void registry_start(struct registry *r, const struct task_intake *intake);
 
 /* Asks and says nothing more; instances are forgotten. */

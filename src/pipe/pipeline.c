@@ -666,8 +666,9 @@ int pipeline_look_up(struct pipeline *p, uint32_t tgid, uint32_t stack, uint32_t
 	int r = p->options.no_symbols ? -ENOTSUP
 				      : symbolizer_use_process(p->symbolizer, (pid_t)tgid);
 
-	if (!r)
-		r = stacks_resolve(p->stacks, stack, p->symbolizer, p->profile, ret_stack);
+	if (r)
+		return r;
+	r = stacks_resolve(p->stacks, stack, p->symbolizer, p->profile, ret_stack);
 	pipeline_rest(p);
 	return r;
 }

@@ -2,6 +2,7 @@
 #include "pipe/tickrings.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -60,6 +61,13 @@ static struct wire_tick_ring *oldest(const struct tickrings *t, uint64_t before_
 	return found;
 }
 
+/* The writer is our own; a size that is none would be an endless loop all the same. */
+static bool is_sound(const struct wire_tick_ring *r, const struct wire_header *h)
+{
+	return h->size >= sizeof(*h) && h->size <= WIRE_TICK_RECORD &&
+	       h->size <= __atomic_load_n(&r->written, __ATOMIC_ACQUIRE) - r->taken;
+}
+
 int tickrings_take(struct tickrings *t, uint64_t before_ns, tickrings_fn fn, void *ctx)
 {
 	struct wire_tick_ring *r;
@@ -67,8 +75,11 @@ int tickrings_take(struct tickrings *t, uint64_t before_ns, tickrings_fn fn, voi
 
 	while ((r = oldest(t, before_ns))) {
 		const struct wire_header *h = head(r);
-		int e = fn(ctx, h, h->size);
+		int e;
 
+		if (!is_sound(r, h))
+			return -EBADMSG;
+		e = fn(ctx, h, h->size);
 		__atomic_store_n(&r->taken, r->taken + h->size, __ATOMIC_RELEASE);
 		if (e < 0)
 			return e;

@@ -29,7 +29,10 @@ typedef int (*tickrings_fn)(void *ctx, const void *record, size_t bytes);
 int tickrings_map(struct tickrings *t, int map_fd, size_t n);
 void tickrings_unmap(struct tickrings *t);
 
-/* Hands on all records with a time before before_ns. Their number, or the first negative result of fn. */
+/*
+ * Hands on all records with a time before before_ns. Their number, the first negative
+ * result of fn, or -EBADMSG: a record has a size that it cannot have.
+ */
 int tickrings_take(struct tickrings *t, uint64_t before_ns, tickrings_fn fn, void *ctx);
 
 #endif

@@ -294,7 +294,6 @@ int plan_rets(const struct resolved *f, const char *text, struct plan_target *re
 	return 0;
 }
 
-/* The entry's place again, at the function's first byte. */
 static bool is_probed_safely(struct module *m, uint64_t vaddr)
 {
 	uint8_t code[16];
@@ -304,6 +303,7 @@ static bool is_probed_safely(struct module *m, uint64_t vaddr)
 	return decode_insn(code, n, vaddr, &i) == 0 && !i.refused;
 }
 
+/* The entry's place again, at the function's first byte. */
 static int enter_at_first(struct plan *p)
 {
 	struct plan_place *entry = &p->entry.places[0];

@@ -418,6 +418,8 @@ static bool look_again(struct instances *t, struct entry *en)
 	}
 	if (f.start_ticks != en->start_ticks) {
 		leave(t, en);
+		en->rule = NULL; /* what the dead one was says nothing of this one */
+		en->forked = (struct facts_program){};
 		en->start_ticks = f.start_ticks;
 		en->age = 0;
 		t->n_seen++;

@@ -80,14 +80,6 @@ static bool has_line(const char *text, const char *line, size_t n)
 	return false;
 }
 
-/* Whether the key of this line, with any value, is in the list already. */
-static bool is_listed(const char *list, const char *line, size_t n_key)
-{
-	size_t n = strlen(list);
-
-	return n >= n_key && !strncmp(list + n - n_key, line, n_key);
-}
-
 /* Adds the keys of lines that the other one has not. */
 static void add_missing(const char *text, const char *other, char *ret, size_t n)
 {
@@ -95,7 +87,7 @@ static void add_missing(const char *text, const char *other, char *ret, size_t n
 		size_t n_key = strcspn(text, "="), used = strlen(ret);
 
 		end = strchr(text, '\n');
-		if (has_line(other, text, (size_t)(end + 1 - text)) || is_listed(ret, text, n_key))
+		if (has_line(other, text, (size_t)(end + 1 - text)))
 			continue;
 		snprintf(ret + used, n - used, "%s%.*s", used ? ", " : "", (int)n_key, text);
 	}

@@ -565,7 +565,7 @@ int schedule_restore_run(struct schedule *s, struct schedule_task *t,
 		}
 		if (is_counted_out(t, &r))
 			t->hold_mono_ns = 0; /* as in count_out() */
-		else
+		else if (!r.finished_ms)
 			r.how = TASK_EVENT_INTERRUPTED;
 	} else if (r.state == TASK_STATE_QUEUED && t->local) {
 		return 0; /* made anew when its instance is up */

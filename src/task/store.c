@@ -302,6 +302,13 @@ static int prepare_file(sqlite3 *db)
 	}
 }
 
+static void unlock_file(struct store *s)
+{
+	if (s->lock_fd >= 0)
+		close(s->lock_fd);
+	s->lock_fd = -1;
+}
+
 /*
  * One agent at a time. Not the locks of SQLite, which are for the time of a transaction; the file may be
  * closed only after SQLite has closed it, whose locks go with any descriptor of the process.
@@ -321,17 +328,11 @@ static int lock_file(struct store *s, struct errmsg *e)
 			return 0;
 		nanosleep(&moment, NULL);
 	}
+	unlock_file(s); /* an open one counts as locked */
 	return errmsg_set(
 		e, -EBUSY,
 		"the store '%s' is in use by another agent: stop that one, or give this one a store of its own (agent.store, or --store)",
 		s->path);
-}
-
-static void unlock_file(struct store *s)
-{
-	if (s->lock_fd >= 0)
-		close(s->lock_fd);
-	s->lock_fd = -1;
 }
 
 /* Why the file cannot be written now although nothing is wrong with it: a fixed text; NULL: something is. */

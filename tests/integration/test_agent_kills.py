@@ -150,7 +150,6 @@ def killed_at_any_point():
             for seconds in times:
                 where(w, seconds)
                 w.clear()
-        check(w.n_kills >= 20, f"{w.n_kills} kills")
         check(len(w.agent.spans()) > 20, "hardly any spans were kept")
         ids = [s["span"] for s in w.agent.spans()]
         check(len(set(ids)) == len(ids), "ids of spans are not unique")

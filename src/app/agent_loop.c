@@ -142,6 +142,18 @@ static void update_budget(struct agent *a, uint64_t now_ns)
 		  what[change]);
 }
 
+/* What has changed while the store could not be written. */
+static void save_all(struct agent *a)
+{
+	for (size_t i = 0; i < schedule_n_tasks(a->schedule); i++) {
+		const struct schedule_task *t = schedule_task_at(a->schedule, i);
+
+		store_save_task(a->store, t);
+		for (size_t k = 0; k < t->runs.n; k++)
+			store_save_run(a->store, t, &t->runs.at[k]);
+	}
+}
+
 /* A store that cannot be written is no reason to end: that it begins and stops to fail is said. */
 static void watch_store(struct agent *a)
 {
@@ -155,9 +167,11 @@ static void watch_store(struct agent *a)
 			a, LOG_LEVEL_ERROR,
 			"event=store_failing error=\"%s\" text=\"spans are lost to the store until it can be written again\"",
 			s.error);
-	else if (!s.is_failing && a->store_was_failing)
+	else if (!s.is_failing && a->store_was_failing) {
 		agent_log(a, LOG_LEVEL_WARNING, "event=store_recovered lost_spans=%" PRIu64,
 			  s.n_dropped - a->n_store_dropped);
+		save_all(a);
+	}
 	if (!s.is_failing)
 		a->n_store_dropped = s.n_dropped;
 	a->store_was_failing = s.is_failing;

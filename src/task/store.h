@@ -29,10 +29,10 @@ struct store_stats {
 	uint64_t n_spans;   /* written */
 	uint64_t n_dropped; /* not written: disk full, errors */
 	uint64_t n_removed; /* by age or size */
-	uint64_t n_errors;
-	uint64_t bytes;    /* of the file */
-	bool is_failing;   /* the last write failed */
-	const char *error; /* why, a fixed text; NULL: none has */
+	uint64_t n_errors;  /* failed or refused writes, of tasks and logs too */
+	uint64_t bytes;     /* of the file */
+	bool is_failing;    /* the last write failed */
+	const char *error;  /* why, a fixed text; NULL: none has */
 };
 
 /*

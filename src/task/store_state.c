@@ -14,6 +14,15 @@ enum task_flag { TASK_F_FROM_START = 1, TASK_F_END_BY_COUNT = 2 };
 
 /* ---- writing: state must survive a kill, so it is committed at once ---- */
 
+/* NULL: it cannot be written now, which counts as an error. */
+static sqlite3_stmt *begin(struct store *s, enum store_statement kind)
+{
+	sqlite3_stmt *st = store_begin(s) ? store_statement(s, kind) : NULL;
+
+	s->stats.n_errors += !st;
+	return st;
+}
+
 static void run_now(struct store *s, sqlite3_stmt *st)
 {
 	if (st && store_run(s, st))
@@ -25,7 +34,7 @@ void store_save_task(struct store *s, const struct schedule_task *t)
 	const struct task *k = &t->task;
 	int64_t flags = (k->from_start ? TASK_F_FROM_START : 0) |
 			(k->end_by_count ? TASK_F_END_BY_COUNT : 0);
-	sqlite3_stmt *st = store_begin(s) ? store_statement(s, STORE_SAVE_TASK) : NULL;
+	sqlite3_stmt *st = begin(s, STORE_SAVE_TASK);
 
 	if (!st)
 		return;
@@ -39,7 +48,7 @@ void store_save_task(struct store *s, const struct schedule_task *t)
 
 void store_save_run(struct store *s, const struct schedule_task *t, const struct schedule_run *r)
 {
-	sqlite3_stmt *st = store_begin(s) ? store_statement(s, STORE_SAVE_RUN) : NULL;
+	sqlite3_stmt *st = begin(s, STORE_SAVE_RUN);
 
 	if (!st)
 		return;
@@ -50,7 +59,7 @@ void store_save_run(struct store *s, const struct schedule_task *t, const struct
 
 void store_count_spans(struct store *s, const struct schedule_task *t, const struct schedule_run *r)
 {
-	sqlite3_stmt *task = store_begin(s) ? store_statement(s, STORE_COUNT_TASK) : NULL;
+	sqlite3_stmt *task = begin(s, STORE_COUNT_TASK);
 	sqlite3_stmt *run = task ? store_statement(s, STORE_COUNT_RUN) : NULL;
 
 	if (!run)
@@ -66,7 +75,7 @@ void store_forget_task(struct store *s, const char *source, const char *id)
 	static const enum store_statement both[] = {STORE_FORGET_TASK, STORE_FORGET_RUNS};
 
 	for (int i = 0; i < 2; i++) {
-		sqlite3_stmt *st = store_begin(s) ? store_statement(s, both[i]) : NULL;
+		sqlite3_stmt *st = begin(s, both[i]);
 
 		if (!st)
 			return;
@@ -78,7 +87,7 @@ void store_forget_task(struct store *s, const char *source, const char *id)
 
 void store_save_watermark(struct store *s, uint64_t key, int64_t create_ms, int64_t used_ms)
 {
-	sqlite3_stmt *st = store_begin(s) ? store_statement(s, STORE_SAVE_WATERMARK) : NULL;
+	sqlite3_stmt *st = begin(s, STORE_SAVE_WATERMARK);
 
 	if (!st)
 		return;
@@ -88,7 +97,7 @@ void store_save_watermark(struct store *s, uint64_t key, int64_t create_ms, int6
 
 void store_log(struct store *s, const struct store_log_entry *entry)
 {
-	sqlite3_stmt *st = store_begin(s) ? store_statement(s, STORE_LOG) : NULL;
+	sqlite3_stmt *st = begin(s, STORE_LOG);
 
 	if (!st)
 		return;

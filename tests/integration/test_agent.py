@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import time
 
@@ -548,6 +549,11 @@ def other_users_are_refused():
         agent.ask("ping")
 
 
+def stored_tasks(path):
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        return [row[0] for row in db.execute("SELECT id FROM tasks")]
+
+
 @test
 def full_disk():
     need_program("mount", "umount")
@@ -579,11 +585,19 @@ def full_disk():
                 agent.start()
                 agent.command.err.wait_for("event=store_failing")
                 check(store()["state"] == "failing", store())
+                unsaved = agent.create(duration="0", id="while-full", endpoint="b")
                 (disk / "filler").unlink()
                 (disk / "more").unlink()
                 wait_until(lambda: store()["state"] == "ready", "the store to recover", 40)
                 agent.command.err.wait_for("event=store_recovered lost_spans=")
                 agent.spans()
+                # What came while it could not be written has been written since: another start knows it.
+                wait_until(lambda: "while-full" in stored_tasks(disk / "store.db"),
+                           "the task to be saved", 20)
+                agent.process.kill()
+                agent.process.wait(30)
+                agent.start()
+                check(agent.task(unsaved)["id"] == "while-full", "the task is lost")
                 check(target.process.poll() is None, "the target died")
         finally:
             subprocess.run(["umount", str(disk)], check=False)

@@ -5,6 +5,7 @@
 
 #include "app/doctor.h"
 #include "app/inspect.h"
+#include "base/text.h"
 #include "code/section.h"
 #include "probe/plan.h"
 #include "proc/process.h"
@@ -28,17 +29,10 @@ static const struct {
 	{"libcoreclr.so", ".NET: compiled code needs a perf map for names"},
 };
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static void note_runtimes(struct doctor *d, const struct resolve_module *mods, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		const char *base = base_name(module_path(mods[i].module));
+		const char *base = text_base_name(module_path(mods[i].module));
 
 		for (size_t k = 0; k < sizeof(runtimes) / sizeof(runtimes[0]); k++)
 			if (strncmp(base, runtimes[k].part, strlen(runtimes[k].part)) == 0)
@@ -126,7 +120,7 @@ static void note_module(struct doctor *d, struct binary *b, bool is_exe)
 		   !cfi                ? FINDING_WARN
 		   : is_exe && partial ? FINDING_NOTE
 				       : FINDING_OK,
-		   GROUP_MODULES, base_name(module_path(m)), fix,
+		   GROUP_MODULES, text_base_name(module_path(m)), fix,
 		   "unwind data %s; %zu functions, %s; lines %s", cfi ? "yes" : "NO", s.n,
 		   s.n ? best_source(&s) : "none", dwarf ? "yes" : "no");
 }

@@ -226,13 +226,6 @@ const char *shown(char buf[static SHOWN_MAX], const char *text)
 	return text_copy_printable(buf, SHOWN_MAX, text, strlen(text));
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static void print_heading(void)
 {
 	printf("%-6s  %-10s  %10s  %s\n", "cost", "leave", "address", "function (file)");
@@ -243,7 +236,7 @@ static void print_candidate(const struct candidate *f)
 	char name[SHOWN_MAX], module[SHOWN_MAX];
 
 	shown(name, f->function.name);
-	shown(module, base_name(module_path(binary_module(f->function.binary))));
+	shown(module, text_base_name(module_path(binary_module(f->function.binary))));
 	if (f->why_not) {
 		printf("%-6s  %-10s  %10s  %s (%s): %s\n", "no", "-", "-", name, module,
 		       f->why_not);
@@ -288,7 +281,7 @@ static size_t list_notes(struct module *m, const struct probes_command *c, bool 
 			continue;
 		if (is_first && !n)
 			print_heading();
-		print_note(&note, base_name(module_path(m)));
+		print_note(&note, text_base_name(module_path(m)));
 		n++;
 	}
 	return n;

@@ -75,3 +75,10 @@ char *text_copy_printable(char *buf, size_t buf_bytes, const char *s, size_t n)
 	memcpy(buf + len, "...", 4);
 	return text_printable(buf);
 }
+
+const char *text_base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * text.h: makes text from files and programs that are not trusted safe to print. Pure.
+ * text.h: makes text from files and programs that are not trusted safe to print; names of files. Pure.
  */
 #ifndef SPANPROF_BASE_TEXT_H
 #define SPANPROF_BASE_TEXT_H
@@ -18,5 +18,8 @@ char *text_printable(char *s);
  * character's boundary and ends in "...". buf_bytes >= 4. buf is returned.
  */
 char *text_copy_printable(char *buf, size_t buf_bytes, const char *s, size_t n);
+
+/* What follows the last slash; all of a path that ends in one. Points into path. */
+const char *text_base_name(const char *path);
 
 #endif

@@ -355,13 +355,6 @@ static void describe_symbol(const char *symbol, struct names *n, struct descript
 	d->system_name = symbol;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* No symbol and no DWARF: a linkage stub, or "module+0x1234" with the function's start if known. */
 static void describe_unnamed(struct known_module *k, uint64_t vaddr, struct names *n,
 			     struct description *d)
@@ -379,7 +372,8 @@ static void describe_unnamed(struct known_module *k, uint64_t vaddr, struct name
 	}
 	if (!symtab_bounds(k->symtab, vaddr, &start, &size))
 		start = vaddr;
-	text_copy_printable(module, sizeof(module), base_name(module_path(k->module)), SIZE_MAX);
+	text_copy_printable(module, sizeof(module), text_base_name(module_path(k->module)),
+			    SIZE_MAX);
 	snprintf(n->function, sizeof(n->function), "%s+0x%" PRIx64, module, start);
 	d->name = d->system_name = n->function;
 	d->flags |= PROFILE_FRAME_UNKNOWN;

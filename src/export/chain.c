@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 enum { TAIL = 4 }; /* own frames up to the last one that go before those after the first */
 
@@ -22,8 +23,7 @@ bool chain_is_runtime(const char *module_path, const char *function)
 	};
 	static const char *const names[] = {
 		"std::", "core::", "alloc::", "<std::", "<core::", "<alloc::"};
-	const char *slash = strrchr(module_path, '/');
-	const char *base = slash ? slash + 1 : module_path;
+	const char *base = text_base_name(module_path);
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		if (begins_with(base, files[i]))

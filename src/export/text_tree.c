@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 #include "export/chain.h"
 #include "export/escape.h"
 
@@ -235,18 +236,11 @@ static const char *name_of(const struct view *v, uint32_t node)
 		     : v->endpoint_name;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* "orders.c:88", or the module's name, or "". */
 static const char *where_of(const struct view *v, uint32_t node, char *buf, size_t n)
 {
 	const struct profile_frame *f = &v->p->frames.at[frame_of(v, node)];
-	const char *file = base_name(strpool_get(v->p->strings, f->file));
+	const char *file = text_base_name(strpool_get(v->p->strings, f->file));
 	uint32_t module = v->frame_modules[frame_of(v, node)];
 
 	if (f->flags & (PROFILE_FRAME_SYNTHETIC | PROFILE_FRAME_UNKNOWN))
@@ -257,7 +251,7 @@ static const char *where_of(const struct view *v, uint32_t node, char *buf, size
 		snprintf(buf, n, "%s", file);
 	else
 		snprintf(buf, n, "%s",
-			 base_name(strpool_get(v->p->strings, v->p->modules.at[module].path)));
+			 text_base_name(strpool_get(v->p->strings, v->p->modules.at[module].path)));
 	return buf;
 }
 

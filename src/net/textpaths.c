@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "net/label.h"
 
 enum { TEXT_BYTES_MAX = 8 << 20, DEPTH_MIN = 4 };
@@ -26,13 +27,6 @@ static int add_text(struct textpaths *ps, const char *text, uint32_t *ret_id)
 	return r == -ENOSPC ? 0 : r;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static int format_frame(struct textpaths *ps, uint32_t module, const struct profile_frame *f,
 			uint32_t *ret_text)
 {
@@ -46,7 +40,7 @@ static int format_frame(struct textpaths *ps, uint32_t module, const struct prof
 		/* What is cut off is the function's end, never the line. */
 		snprintf(text, sizeof(text), "%.*s:%u", LABEL_FRAME_MAX - 16, function, f->line);
 	else if (*path && !ps->no_lines && !is_whole)
-		snprintf(text, sizeof(text), "%s.%s", base_name(path), function);
+		snprintf(text, sizeof(text), "%s.%s", text_base_name(path), function);
 	else
 		snprintf(text, sizeof(text), "%s", function);
 	return add_text(ps, text, ret_text);

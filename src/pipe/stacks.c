@@ -186,13 +186,6 @@ static int resolve_synthetic(struct profile *profile, const char *text, uint32_t
 	return 0;
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* A file that cannot be read has neither symbols nor program headers: all that is known is the offset. */
 static int resolve_file(struct profile *profile, const struct raw_location *raw, uint32_t *ret)
 {
@@ -205,7 +198,7 @@ static int resolve_file(struct profile *profile, const struct raw_location *raw,
 
 	location.module_off = raw->address - raw->return_address;
 	text_copy_printable(path, sizeof(path), raw->text, SIZE_MAX);
-	snprintf(name, sizeof(name), "%s+0x%" PRIx64, base_name(path), location.module_off);
+	snprintf(name, sizeof(name), "%s+0x%" PRIx64, text_base_name(path), location.module_off);
 	r = strpool_add(profile->strings, path, &module.path);
 	if (!r)
 		r = strpool_add(profile->strings, name, &frame.function);

@@ -10,18 +10,12 @@
 
 #include "base/cleanup.h"
 #include "base/glob.h"
+#include "base/text.h"
 #include "code/demangle.h"
 #include "code/section.h"
 #include "probe/insn.h"
 
 enum { MODULES_MAX = 512, MATCHES_SHOWN = 8 };
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
 
 /* libfoo matches libfoo.so.3, libfoo-2.31.so: the name without its version. */
 static bool is_library_name(const char *wanted, const char *base)
@@ -65,7 +59,7 @@ static bool leads_to(const struct module *m, pid_t pid, const char *wanted)
 static bool binary_matches(const struct module *m, pid_t pid, const char *wanted)
 {
 	const char *path = module_path(m);
-	const char *base = base_name(path);
+	const char *base = text_base_name(path);
 
 	if (!wanted)
 		return true;
@@ -225,7 +219,7 @@ static int too_many(const char *name, const struct binary *b, const struct symta
 	return errmsg_set(
 		e, -EINVAL,
 		"endpoint '%s': %zu functions of %s match:%s%s; name one of them, in quotes with its parameters, mangled, or as FILE:0xOFFSET",
-		name, list->n, base_name(module_path(binary_module(b))), text,
+		name, list->n, text_base_name(module_path(binary_module(b))), text,
 		list->n > MATCHES_SHOWN ? ", ..." : "");
 }
 
@@ -353,7 +347,7 @@ static int not_found(const struct resolve_input *in, const struct endpoint_targe
 			return errmsg_set(e, -ENOENT,
 					  "endpoint '%s': not in '%s', but in %s: write '%s:%s'",
 					  t->symbol, t->binary, module_path(all[i].module),
-					  base_name(module_path(all[i].module)), t->symbol);
+					  text_base_name(module_path(all[i].module)), t->symbol);
 		}
 		vec_free(&list);
 	}
@@ -466,8 +460,8 @@ static int resolve_offset(const struct resolve_input *in, const struct endpoint_
 				  "endpoint '%s:%s': the offset is not in the code of %s",
 				  t->binary, t->symbol, module_path(mod.module));
 	*ret = (struct resolved){.binary = b, .bias = mod.bias, .vaddr = vaddr};
-	snprintf(ret->name, sizeof(ret->name), "%s+0x%" PRIx64, base_name(module_path(mod.module)),
-		 t->offset);
+	snprintf(ret->name, sizeof(ret->name), "%s+0x%" PRIx64,
+		 text_base_name(module_path(mod.module)), t->offset);
 	if (!binary_function(b, vaddr, &start, &bytes)) {
 		ret->unchecked = !begins_with_endbr(mod.module, vaddr);
 		return 0;

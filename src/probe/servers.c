@@ -10,15 +10,14 @@
 
 #include "base/cleanup.h"
 #include "base/glob.h"
+#include "base/text.h"
 #include "base/vec.h"
 #include "proc/process.h"
 
 bool preset_is_for(const struct preset *p, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-
 	for (size_t i = 0; i < p->exes.n; i++)
-		if (glob_match(p->exes.at[i], slash ? slash + 1 : path))
+		if (glob_match(p->exes.at[i], text_base_name(path)))
 			return true;
 	return false;
 }

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/text.h"
 
 enum {
 	STAT_MAX = 1024,
@@ -215,11 +216,7 @@ bool facts_same_program(struct facts_program a, struct facts_program b)
 
 const char *facts_exe_base(const struct facts *f)
 {
-	const char *slash = f->exe ? strrchr(f->exe, '/') : NULL;
-
-	if (slash)
-		return slash + 1;
-	return f->exe ? f->exe : "";
+	return text_base_name(f->exe ? f->exe : "");
 }
 
 void facts_cgroup_id(const struct facts *f, char *buf, size_t n)

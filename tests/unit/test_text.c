@@ -59,13 +59,21 @@ static void test_copy(void **state)
 	assert_string_equal(text_copy_printable(buf, 4, "12345", SIZE_MAX), "...");
 }
 
+static void test_base_name(void **state)
+{
+	assert_string_equal(text_base_name("/usr/lib/libc.so.6"), "libc.so.6");
+	assert_string_equal(text_base_name("./a"), "a");
+	assert_string_equal(text_base_name("[vdso]"), "[vdso]");
+	assert_string_equal(text_base_name("/srv/"), "/srv/");
+	assert_string_equal(text_base_name(""), "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_printable),
-		cmocka_unit_test(test_not_utf8),
-		cmocka_unit_test(test_controls_in_utf8),
-		cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_printable),        cmocka_unit_test(test_not_utf8),
+		cmocka_unit_test(test_controls_in_utf8), cmocka_unit_test(test_copy),
+		cmocka_unit_test(test_base_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipe/engine.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,10 +11,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/vec.h"
+#include "pipe/gates.h"
 #include "pipe/kern.h"
 #include "pipe/limits.h"
 #include "pipe/members.h"
-#include "pipe/sampling.h"
 #include "probe/rules.h"
 #include "proc/process.h"
 
@@ -36,7 +37,7 @@ struct engine {
 	struct pipeline *pipeline;
 	struct members members;
 	VEC(struct watch) watches;
-	struct sampling sampling;
+	struct gates gates;
 	struct limits limits;
 	uint32_t next_as_id;
 	uint64_t period_ns; /* of the ticks; 0: none */
@@ -118,7 +119,7 @@ struct engine *engine_free(struct engine *e)
 		pipeline_free(e->pipeline);
 	members_deinit(&e->members);
 	vec_free(&e->watches);
-	sampling_deinit(&e->sampling);
+	gates_deinit(&e->gates);
 	limits_deinit(&e->limits);
 	free(e);
 	return NULL;
@@ -362,47 +363,39 @@ int engine_watch_exe(struct engine *e, int fd, const char *path, uint32_t instan
 
 static int apply_sampling(struct engine *e, struct errmsg *msg)
 {
-	uint64_t period_ns = sampling_period(&e->sampling);
+	uint64_t period_ns = gates_period(&e->gates);
 
 	if (period_ns == e->period_ns)
 		return 0;
 	e->period_ns = period_ns;
-	return kern_sampling(e->kern, sampling_tick(period_ns), msg);
+	return kern_sampling(e->kern, gates_tick(period_ns), msg);
 }
 
 int engine_set_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id,
 		    const struct wire_gate *gate, struct errmsg *msg)
 {
-	const struct sampling_gate g = {
-		.key = {ep_id, instance_id},
-		.period_ns = gate->period_ns,
-		.enabled = gate->enabled,
-	};
-	struct pipeline_endpoint ep = {
+	const struct wire_gate_key key = {ep_id, instance_id};
+	const struct pipeline_endpoint ep = {
 		.spec = engine_endpoint(e, ep_id),
-		.threshold_ns = gate->threshold_ns,
-		.sample_after_ns = gate->sample_after_ns,
-		.period_ns = gate->period_ns,
-	};
-	const struct gate_terms terms = {
-		.threshold_ns = gate->threshold_ns,
-		.sample_after_ns = gate->sample_after_ns,
-		.period_ns = gate->period_ns,
+		.terms = {.threshold_ns = gate->threshold_ns,
+			  .sample_after_ns = gate->sample_after_ns,
+			  .period_ns = gate->period_ns},
 	};
 	int r;
 
+	assert(gate->enabled);
 	if (!ep.spec || !gate->period_ns)
 		return errmsg_set(msg, -EINVAL,
 				  "cannot profile endpoint slot %u: it does not exist", ep_id);
 	r = pipeline_set_endpoint(e->pipeline, ep_id, &ep);
 	if (!r)
-		r = pipeline_set_gate(e->pipeline, &g.key, &terms);
+		r = pipeline_set_gate(e->pipeline, &key, &ep.terms);
 	if (!r)
-		r = sampling_set(&e->sampling, &g);
+		r = gates_set(&e->gates, &key, &ep.terms);
 	if (r)
 		return errmsg_set(msg, r, "cannot profile '%s': %s", endpoint_display(ep.spec),
 				  strerror(-r));
-	r = kern_gate_set(e->kern, &g.key, gate, msg);
+	r = kern_gate_set(e->kern, &key, gate, msg);
 	return r ? r : apply_sampling(e, msg);
 }
 
@@ -415,7 +408,7 @@ void engine_clear_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id)
 {
 	const struct wire_gate_key key = {ep_id, instance_id};
 
-	if (!sampling_remove(&e->sampling, &key))
+	if (!gates_remove(&e->gates, &key))
 		return;
 	kern_gate_clear(e->kern, &key);
 	apply_sampling(e, NULL);
@@ -588,7 +581,7 @@ int engine_dispatch(struct engine *e, uint64_t now_ns)
 		retry_next(e);
 	}
 	r = kern_poll(e->kern, 0, on_record, e);
-	if (e->options.lazy_ring && !e->members.all.n && !e->watches.n && !e->sampling.gates.n)
+	if (e->options.lazy_ring && !e->members.all.n && !e->watches.n && !e->gates.all.n)
 		kern_ring_unmap(e->kern);
 	probes_tidy(e->probes);
 	return r < 0 ? r : 0;
@@ -601,8 +594,8 @@ int engine_finish(struct engine *e, uint64_t now_ns)
 	if (e->period_ns)
 		kern_walk_stuck(e->kern);
 	r = kern_poll(e->kern, 0, on_record, e);
-	while (e->sampling.gates.n) {
-		const struct wire_gate_key key = e->sampling.gates.at[0].key;
+	while (e->gates.all.n) {
+		const struct wire_gate_key key = e->gates.all.at[0].key;
 
 		engine_clear_gate(e, key.ep_id, key.instance_id);
 	}

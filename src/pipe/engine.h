@@ -95,7 +95,7 @@ size_t engine_n_processes(const struct engine *e);
 /* Which endpoints are looked for in the processes of an instance that are added from now on. */
 struct limits *engine_limits(struct engine *e);
 
-/* Opens or changes a gate; ticks run at the smallest period of all open gates. */
+/* Opens or changes a gate, which is enabled; ticks run at the smallest period of all open gates. */
 int engine_set_gate(struct engine *e, uint32_t ep_id, uint32_t instance_id,
 		    const struct wire_gate *gate, struct errmsg *msg);
 /* The gate with its n_started and n_active; -ENOENT. */

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+enum { TICKS_PER_PERIOD = 8, TICK_MIN_NS = 1000000 };
+
 static struct gate_entry *find(const struct gates *g, const struct wire_gate_key *key)
 {
 	for (size_t i = 0; i < g->all.n; i++)
@@ -27,12 +29,14 @@ int gates_set(struct gates *g, const struct wire_gate_key *key, const struct gat
 	return 0;
 }
 
-void gates_remove(struct gates *g, const struct wire_gate_key *key)
+bool gates_remove(struct gates *g, const struct wire_gate_key *key)
 {
 	struct gate_entry *e = find(g, key);
 
-	if (e)
-		*e = g->all.at[--g->all.n];
+	if (!e)
+		return false;
+	*e = g->all.at[--g->all.n];
+	return true;
 }
 
 const struct gate_terms *gates_get(const struct gates *g, const struct wire_gate_key *key)
@@ -40,4 +44,30 @@ const struct gate_terms *gates_get(const struct gates *g, const struct wire_gate
 	const struct gate_entry *e = find(g, key);
 
 	return e ? &e->terms : NULL;
+}
+
+uint64_t gates_period(const struct gates *g)
+{
+	uint64_t period_ns = 0;
+
+	for (size_t i = 0; i < g->all.n; i++) {
+		const struct gate_terms *t = &g->all.at[i].terms;
+
+		if (!period_ns || t->period_ns < period_ns)
+			period_ns = t->period_ns;
+	}
+	return period_ns;
+}
+
+/*
+ * Snapshots are due by the on-CPU time of a thread. The clock that looks whether one is ticks by the
+ * time of day, so it must be faster, or threads that run in short bursts are met late and unevenly.
+ */
+uint64_t gates_tick(uint64_t period_ns)
+{
+	uint64_t tick_ns = period_ns / TICKS_PER_PERIOD;
+
+	if (tick_ns < TICK_MIN_NS)
+		tick_ns = TICK_MIN_NS;
+	return tick_ns < period_ns ? tick_ns : period_ns;
 }

@@ -141,8 +141,8 @@ int pipeline_set_endpoint(struct pipeline *p, uint32_t ep_id, const struct pipel
 	row = &profile->endpoints.at[ep_id + 1];
 	row->spec = intern(p, endpoint_text(e->spec), SIZE_MAX / 2);
 	row->name = intern(p, endpoint_display(e->spec), SIZE_MAX / 2);
-	row->threshold_ns = e->threshold_ns;
-	row->period_ns = e->period_ns;
+	row->threshold_ns = e->terms.threshold_ns;
+	row->period_ns = e->terms.period_ns;
 	return 0;
 }
 
@@ -155,14 +155,10 @@ int pipeline_set_gate(struct pipeline *p, const struct wire_gate_key *key,
 /* Those in force when the span began; of the endpoint where instances have none of their own (captures). */
 static struct gate_terms terms_of(const struct pipeline *p, const struct wire_promoted *b)
 {
-	const struct pipeline_endpoint *e = &p->endpoints[b->ep_id];
 	const struct gate_terms *own =
 		gates_get(&p->gates, &(struct wire_gate_key){b->ep_id, b->instance_id});
 
-	return own ? *own
-		   : (struct gate_terms){.threshold_ns = e->threshold_ns,
-					 .sample_after_ns = e->sample_after_ns,
-					 .period_ns = e->period_ns};
+	return own ? *own : p->endpoints[b->ep_id].terms;
 }
 
 /* Tells of a space that is new or has changed, whoever refreshed it. */

@@ -45,9 +45,7 @@ struct pipeline_options {
 /* What the pipeline must know of an endpoint slot. */
 struct pipeline_endpoint {
 	const struct endpoint *spec; /* borrowed, outlives the pipeline */
-	uint64_t threshold_ns;
-	uint64_t sample_after_ns;
-	uint64_t period_ns;
+	struct gate_terms terms;     /* of instances that have none of their own */
 };
 
 int pipeline_new(struct pipeline **ret, const struct pipeline_options *options);

@@ -61,9 +61,9 @@ static int on_endpoint(void *ctx, const struct capture_endpoint *c)
 	return pipeline_set_endpoint(r->pipeline, c->ep_id,
 				     &(struct pipeline_endpoint){
 					     .spec = ep,
-					     .threshold_ns = c->threshold_ns,
-					     .sample_after_ns = c->sample_after_ns,
-					     .period_ns = c->period_ns,
+					     .terms = {.threshold_ns = c->threshold_ns,
+						       .sample_after_ns = c->sample_after_ns,
+						       .period_ns = c->period_ns},
 				     });
 }
 

@@ -16,14 +16,13 @@ static void set_gate(struct world *w, uint32_t instance_id, uint64_t threshold_n
 		     uint64_t sample_after_ns)
 {
 	const struct pipeline_endpoint e = {.spec = w->ep,
-					    .threshold_ns = threshold_ns,
-					    .sample_after_ns = sample_after_ns,
-					    .period_ns = 10 * MS};
-	const struct gate_terms terms = {threshold_ns, sample_after_ns, 10 * MS};
+					    .terms = {.threshold_ns = threshold_ns,
+						      .sample_after_ns = sample_after_ns,
+						      .period_ns = 10 * MS}};
 
 	/* As the engine does it. */
 	assert_int_equal(pipeline_set_endpoint(w->p, 0, &e), 0);
-	assert_int_equal(pipeline_set_gate(w->p, &(struct wire_gate_key){0, instance_id}, &terms),
+	assert_int_equal(pipeline_set_gate(w->p, &(struct wire_gate_key){0, instance_id}, &e.terms),
 			 0);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bounds.h: where a function begins and ends when no symbol says so: from the search table of
- * .eh_frame_hdr, which every stripped C, C++ and Rust binary keeps. For src/code only.
+ * .eh_frame_hdr, which every stripped C, C++ and Rust binary keeps.
  */
 #ifndef SPANPROF_CODE_BOUNDS_H
 #define SPANPROF_CODE_BOUNDS_H
@@ -19,8 +19,14 @@ struct bounds {
 
 void bounds_init(struct bounds *b, struct module *m);
 
-/* True: vaddr is in [*ret_start, *ret_start + *ret_size). */
-bool bounds_find(const struct bounds *b, struct module *m, uint64_t vaddr, uint64_t *ret_start,
-		 uint64_t *ret_size);
+struct bounds_function {
+	uint64_t start;
+	uint64_t bytes;
+	bool has_pads; /* places that only an exception leads to, as a table of the compiler tells */
+};
+
+/* True: vaddr is in it. */
+bool bounds_find(const struct bounds *b, struct module *m, uint64_t vaddr,
+		 struct bounds_function *ret);
 
 #endif

@@ -347,10 +347,16 @@ static int build_index(struct symtab *st)
 
 static bool find_unwind_bounds(struct symtab *st, uint64_t vaddr, uint64_t *start, uint64_t *size)
 {
+	struct bounds_function f;
+
 	if (!st->bounded)
 		bounds_init(&st->bounds, st->m);
 	st->bounded = true;
-	return bounds_find(&st->bounds, st->m, vaddr, start, size);
+	if (!bounds_find(&st->bounds, st->m, vaddr, &f))
+		return false;
+	*start = f.start;
+	*size = f.bytes;
+	return true;
 }
 
 /* A label without size reaches to the next symbol, unless vaddr is in a function that begins after it. */

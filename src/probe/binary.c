@@ -16,6 +16,8 @@ struct binary {
 	struct module *module;   /* owned reference */
 	struct debugfile *debug; /* owned, may be NULL */
 	struct symtab *symtab;   /* owned */
+	bool has_bounds;
+	struct bounds bounds;
 	bool has_runtimes;
 	unsigned int runtimes;
 };
@@ -258,4 +260,12 @@ bool binary_function(struct binary *b, uint64_t vaddr, uint64_t *ret_start, uint
 	struct symtab *st = binary_symtab(b);
 
 	return st && symtab_bounds(st, vaddr, ret_start, ret_bytes);
+}
+
+bool binary_unwound_function(struct binary *b, uint64_t vaddr, struct bounds_function *ret)
+{
+	if (!b->has_bounds)
+		bounds_init(&b->bounds, b->module);
+	b->has_bounds = true;
+	return bounds_find(&b->bounds, b->module, vaddr, ret);
 }

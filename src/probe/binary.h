@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "code/bounds.h"
 #include "code/module.h"
 #include "code/symtab.h"
 #include "code/variable.h"
@@ -58,5 +59,7 @@ bool binary_has_text(struct binary *b, const char *glob);
 
 /* First byte and size of the function around vaddr: symbols, else .eh_frame. */
 bool binary_function(struct binary *b, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_bytes);
+/* The same by what the file itself says to whoever unwinds: .eh_frame. */
+bool binary_unwound_function(struct binary *b, uint64_t vaddr, struct bounds_function *ret);
 
 #endif

@@ -62,7 +62,7 @@ struct run {
 	uint64_t at;    /* behind the last instruction */
 	bool is_call;   /* that it is */
 	bool ended;     /* it does not go on */
-	bool computed;  /* the function has jumps to places that only its data tell */
+	bool computed; /* some of its places are reached as only data tell: tables of jumps, landing pads */
 	size_t n_targets;
 	uint64_t targets[JUMPS_MAX]; /* of jumps so far, or of the first of them */
 };
@@ -144,15 +144,18 @@ static bool run_is_reached(struct binary *b, const struct run *run, uint64_t sta
 
 bool caller_is_real(struct binary *b, uint64_t ret_addr)
 {
+	struct bounds_function f = {};
 	struct run run;
-	uint64_t start, bytes;
 
-	if (!binary_function(b, ret_addr - 1, &start, &bytes) || ret_addr - start > FUNCTION_MAX)
+	if (!binary_unwound_function(b, ret_addr - 1, &f) &&
+	    !binary_function(b, ret_addr - 1, &f.start, &f.bytes))
 		return false;
-	run = (struct run){.start = start, .at = start};
-	if (!each_insn(b, start, ret_addr, follow_run, &run))
+	if (ret_addr - f.start > FUNCTION_MAX)
 		return false;
-	return run.at == ret_addr && run.is_call && run_is_reached(b, &run, start, bytes);
+	run = (struct run){.start = f.start, .at = f.start, .computed = f.has_pads};
+	if (!each_insn(b, f.start, ret_addr, follow_run, &run))
+		return false;
+	return run.at == ret_addr && run.is_call && run_is_reached(b, &run, f.start, f.bytes);
 }
 
 static void note_call(struct search *s, uint64_t ret_addr)

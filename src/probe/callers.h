@@ -31,7 +31,11 @@ struct callers {
 /* 0 or -ENOMEM. Appends to *ret. */
 int find_callers(const struct callers_input *in, struct callers *ret);
 
-/* True when decoding from the start of the function around it meets a call that ends at ret_addr. */
+/*
+ * True when decoding from the start of the function around it meets a call that ends at ret_addr. What
+ * a program puts in place of a return address may be anywhere, and a probe inside an instruction makes
+ * another one of it, in each process of the file.
+ */
 bool caller_is_real(struct binary *b, uint64_t ret_addr);
 
 #endif

@@ -563,6 +563,13 @@ static void use_rets(struct probes *p, uint32_t ep_id)
 	add_warning(p, text);
 }
 
+static bool is_call_site(const struct probes *p, struct module *m, uint64_t ret_vaddr)
+{
+	struct binary *b;
+
+	return binaries_get(p->binaries, m, &b) == 0 && caller_is_real(b, ret_vaddr);
+}
+
 void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct space *space,
 		       struct counters *counters)
 {
@@ -579,7 +586,8 @@ void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct
 		space_refresh(space);
 		range = space_find(space, site->ret_addr);
 	}
-	if (!range || !range->module || range->kind != SPACE_FILE) {
+	if (!range || !range->module || range->kind != SPACE_FILE ||
+	    !is_call_site(p, range->module, site->ret_addr - range->bias)) {
 		counters->v[COUNTER_RETSITE_REFUSED]++;
 		retsites_mark_hopeless(p->retsites, site->as_id, site->ret_addr);
 		use_rets(p, site->ep_id);

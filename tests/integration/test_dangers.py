@@ -18,15 +18,16 @@ SECONDS = 60 + COUNT / 2000
 DANGERS = {
     "returns": 1, "longjmp": 1, "siglongjmp": 0.5, "pthread_exit": 0.1, "pthread_cancel": 0.05,
     "swapcontext": 1, "fork": 0.02, "first_fork": 0.1, "recursion": 0.02, "dear": 0.3, "red_zone": 1, "nop_first": 1,
-    "store_first": 1, "dlopen": 1,
+    "store_first": 1, "dlopen": 1, "forged": 20,
     "tail_calls": 1,
 }
 ENDPOINTS = {"tail_calls": ["first_of_chain", "second_of_chain", "request"], "recursion": ["recurse"],
-             "red_zone": ["red_zone"], "nop_first": ["nop_first"], "store_first": ["store_first;if=arg1==0"]}
+             "red_zone": ["red_zone"], "nop_first": ["nop_first"], "store_first": ["store_first;if=arg1==0"],
+             "forged": ["forged"]}
 # The share of the calls that end by returning; the ends of the others are counted as unknown. Of a
 # recursion the outermost calls are told apart (WIRE_SPANS_MAX). What comes from a library that is loaded
 # while the program runs may all be unknown on a busy machine.
-ENDS = {"longjmp": 0.75, "siglongjmp": 0.5, "pthread_exit": 0, "pthread_cancel": 0, "recursion": 32 / 201,
+ENDS = {"longjmp": 0.75, "siglongjmp": 0.5, "pthread_exit": 0, "pthread_cancel": 0, "forged": None, "recursion": 32 / 201,
         "dlopen": None}
 # The same program by other compilers, and with endbr64 at the begin of each function.
 BUILDS = ["dangers", "dangers-cf", "dangers-clang", "dangers-clang-cf"]

@@ -32,6 +32,15 @@ __asm__(".text\n" FUNCTION("callers_callee", "	nop\n	ret\n")
 	FUNCTION("callers_data", "	lea 1f(%rip), %rax\n	ret\n"
 				 "1:	call callers_callee\n"
 				 "callers_after_data:\n	push %rbp\n	push %rbx\n	nop\n")
+	/* an operand that looks like a call */
+	FUNCTION("callers_operand", "	.byte 0x48, 0xb8\n"
+				    "	call callers_callee\n"
+				    "callers_after_operand:\n	nop\n	nop\n	nop\n	ret\n")
+	/* where an exception is caught: a table for the runtime leads there, alone */
+	FUNCTION("callers_pad",
+		 "	.cfi_startproc\n	.cfi_lsda 0x1b, callers_callee\n	ret\n"
+		 "	call callers_callee\n"
+		 "callers_after_pad:\n	ret\n	.cfi_endproc\n")
 	/* over which it jumps */
 	FUNCTION("callers_over", "	jmp 1f\n"
 				 "	call callers_callee\n"
@@ -39,7 +48,8 @@ __asm__(".text\n" FUNCTION("callers_callee", "	nop\n	ret\n")
 				 "1:	ret\n"));
 
 extern const char callers_callee[], callers_after_plain[], callers_after_branch[],
-	callers_after_loop[], callers_after_table[], callers_after_data[], callers_after_over[];
+	callers_after_loop[], callers_after_table[], callers_after_data[], callers_after_over[],
+	callers_after_operand[], callers_after_pad[];
 
 static void what_is_not_reached_is_no_call(void **state)
 {
@@ -47,9 +57,10 @@ static void what_is_not_reached_is_no_call(void **state)
 		const char *ret_addr;
 		bool is_real;
 	} cases[] = {
-		{callers_after_plain, true}, {callers_after_branch, true},
-		{callers_after_loop, true},  {callers_after_table, true},
-		{callers_after_data, false}, {callers_after_over, false},
+		{callers_after_plain, true},    {callers_after_branch, true},
+		{callers_after_loop, true},     {callers_after_table, true},
+		{callers_after_data, false},    {callers_after_over, false},
+		{callers_after_operand, false}, {callers_after_pad, true},
 	};
 	struct endpoint_target callee = {.kind = ENDPOINT_SYMBOL,
 					 .symbol = (char *)"callers_callee"};

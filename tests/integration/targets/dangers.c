@@ -32,6 +32,9 @@ long red_zone(long n);
 long red_zone_caller(long n);
 long nop_first(long n);
 long store_first(long *to, long n);
+long forged(long n);
+long forged_caller(long n);
+unsigned long forged_constant(void);
 
 enum { HOW_RETURN, HOW_JUMP, HOW_EXIT, HOW_WAIT, HOW_SWITCH, HOW_FORK, HOW_SIGNAL };
 
@@ -236,6 +239,51 @@ static void play_store_first(long count)
 	}
 }
 
+/*
+ * A return address that is none: it is inside a constant, behind bytes that look like a call. forged()
+ * leaves by the one above it.
+ */
+#define CONSTANT 0x90909000000000e8UL /* call of what follows; nop; nop; nop */
+__asm__(".text\n"
+	".globl forged, forged_caller, forged_constant\n"
+	".type forged, @function\n"
+	"forged:\n"
+	"	.cfi_startproc\n"
+	"	" ENDBR "	pushq %rbx\n"
+	"	popq %rbx\n"
+	"	leaq 1(%rdi), %rax\n"
+	"	addq $8, %rsp\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size forged, .-forged\n"
+	".type forged_caller, @function\n"
+	"forged_caller:\n"
+	"	.cfi_startproc\n"
+	"	leaq 1f(%rip), %rax\n"
+	"	leaq forged_constant+7(%rip), %rcx\n"
+	"	pushq %rax\n"
+	"	pushq %rcx\n"
+	"	jmp forged\n"
+	"1:	ret\n"
+	"	.cfi_endproc\n"
+	".size forged_caller, .-forged_caller\n"
+	".type forged_constant, @function\n"
+	"forged_constant:\n"
+	"	.cfi_startproc\n"
+	"	movabsq $0x90909000000000e8, %rax\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size forged_constant, .-forged_constant\n");
+
+static void play_forged(long count)
+{
+	for (long i = 0; i < count; i++) {
+		count_call();
+		expect(forged_caller(i) == i + 1);
+		expect(forged_constant() == CONSTANT);
+	}
+}
+
 static void play_returns(long count)
 {
 	for (long i = 0; i < count; i++)
@@ -436,6 +484,7 @@ static const struct danger {
 	{"nop_first", play_nop_first},
 	{"store_first", play_store_first},
 	{"dlopen", play_dlopen},
+	{"forged", play_forged},
 };
 
 int main(int argc, char **argv)

@@ -266,6 +266,13 @@ static int bad_format(const char *name)
 	return EXIT_USAGE;
 }
 
+/* Links to what is open as standard output: a file there must not be replaced under its writers. */
+static bool is_stdout(const char *path)
+{
+	return !strcmp(path, "/dev/stdout") || !strcmp(path, "/dev/fd/1") ||
+	       !strcmp(path, "/proc/self/fd/1");
+}
+
 int run_options_check_outputs(struct run_options *o)
 {
 	const struct export_format *named = NULL;
@@ -284,6 +291,8 @@ int run_options_check_outputs(struct run_options *o)
 				out->path);
 			return EXIT_USAGE;
 		}
+		if (is_stdout(out->path))
+			out->path = "-";
 	}
 	return 0;
 }

@@ -87,23 +87,29 @@ static int open_temporary(struct file_out *f, const char *path, struct errmsg *e
 	return 0;
 }
 
+/* Where a rename has to put the file: a symbolic link stays one, and what it leads to is replaced. */
+static char *real_name(const char *path, bool exists)
+{
+	return exists ? realpath(path, NULL) : strdup(path);
+}
+
 int file_out_open(struct file_out *ret, const char *path, struct errmsg *e)
 {
 	struct file_out f = {};
-	struct stat st;
+	struct stat st = {};
+	bool exists = stat(path, &st) == 0;
 	int r;
 
-	f.path = strdup(path);
+	f.path = real_name(path, exists && S_ISREG(st.st_mode));
 	if (!f.path)
-		return errmsg_set(e, -ENOMEM, "cannot write to '%s': out of memory", path);
-	if (!strcmp(path, "-") ||
-	    (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+		return errmsg_set(e, -errno, "cannot write to '%s': %s", path, strerror(errno));
+	if (!strcmp(path, "-") || (exists && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
 		r = open_in_place(&f, path, e);
-	else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+	else if (exists && S_ISDIR(st.st_mode))
 		r = errmsg_set(e, -EISDIR, "cannot write to '%s': it is a folder; name a file",
 			       path);
 	else
-		r = open_temporary(&f, path, e);
+		r = open_temporary(&f, f.path, e);
 	if (r) {
 		file_out_deinit(&f);
 		return r;

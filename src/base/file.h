@@ -20,7 +20,8 @@ int read_file(int dir_fd, const char *path, size_t max_bytes, char **ret_data, s
 
 /*
  * An output file under construction. Bytes go to "<path>.tmp-XXXXXX" in the same folder; the name
- * appears at file_out_commit. "-" and non-regular files (pipes, /dev/null) are written in place.
+ * appears at file_out_commit. "-" and non-regular files (pipes, /dev/null) are written in place, and
+ * a symbolic link stays one: the file that it leads to is replaced.
  */
 struct file_out {
 	FILE *stream;    /* write here; owned */

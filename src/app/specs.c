@@ -78,15 +78,30 @@ static int find_presets(struct specs *s, const struct run_options *o)
 	return r ? EXIT_FAILED : 0;
 }
 
+/* "nginx request" and "php-fpm request": presets do not know of each other's names. */
+static int name_after_preset(struct endpoint *ep, const struct preset *preset)
+{
+	AUTO_FREE char *name = NULL;
+
+	if (asprintf(&name, "%s %s", preset->name, endpoint_display(ep)) < 0 ||
+	    endpoint_set_name(ep, name))
+		return no_memory();
+	return 0;
+}
+
 static int parse_group(struct specs *s, const struct run_options *o, struct spec_group *g)
 {
 	bool wanted[PRESET_VALUES_MAX] = {};
 	int r = 0;
 
 	variants_choose(g->preset, o, &g->servers, wanted);
-	for (size_t i = 0; !r && i < g->preset->endpoints.n; i++)
-		if (wanted[i])
-			r = parse_spec(s, o, g->preset->endpoints.at[i], &g->endpoints);
+	for (size_t i = 0; !r && i < g->preset->endpoints.n; i++) {
+		if (!wanted[i])
+			continue;
+		r = parse_spec(s, o, g->preset->endpoints.at[i], &g->endpoints);
+		if (!r && s->groups.n > 1)
+			r = name_after_preset(s->endpoints.at[s->endpoints.n - 1], g->preset);
+	}
 	return r;
 }
 

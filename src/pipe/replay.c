@@ -50,7 +50,7 @@ static int on_endpoint(void *ctx, const struct capture_endpoint *c)
 	if (e)
 		return errmsg_set(r->e, -EBADMSG, "'%s' has an endpoint that cannot be read: %s",
 				  r->name, why.text);
-	e = endpoint_set_display(ep, c->display);
+	e = endpoint_set_name(ep, c->display);
 	if (e) {
 		endpoint_free(ep);
 		return e;

@@ -545,11 +545,6 @@ static int set_text(char **text, const char *value)
 	return 0;
 }
 
-int endpoint_set_display(struct endpoint *ep, const char *name)
-{
-	return set_text(&ep->display, name);
-}
-
 int endpoint_found(struct endpoint *ep, const char *function)
 {
 	return ep->display ? 0 : set_text(&ep->display, function);

@@ -49,11 +49,9 @@ struct endpoint *endpoint_free(struct endpoint *ep);
 const char *endpoint_text(const struct endpoint *ep);
 /* Display name: the option as=, else the function as given, demangled when known. */
 const char *endpoint_display(const struct endpoint *ep);
-/* Replaces the name of the function, which as= goes before; 0 or -ENOMEM. */
-int endpoint_set_display(struct endpoint *ep, const char *name);
 /* The function that it turned out to be. The first one stays: processes may differ, a name may not change. */
 int endpoint_found(struct endpoint *ep, const char *function);
-/* A name that is given to it, for good: as the option as=. */
+/* A name that is given to it, for good: as the option as=. 0 or -ENOMEM. */
 int endpoint_set_name(struct endpoint *ep, const char *name);
 /* While the function is not known that it will be named after: what that matches; else NULL. */
 const char *endpoint_pattern(const struct endpoint *ep);

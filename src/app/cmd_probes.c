@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "app/command.h"
+#include "app/hints.h"
 #include "app/options.h"
 #include "app/probes_command.h"
 #include "base/log.h"
@@ -132,6 +133,8 @@ int cmd_probes(int argc, char **argv)
 		r = probes_count(&i, &c);
 	else
 		r = probes_list(&i, &c);
+	if (!c.check)
+		hints_presets(c.pid);
 	inspect_deinit(&i);
 	return r;
 }

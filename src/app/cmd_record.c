@@ -19,6 +19,12 @@ static const char help[] =
 	"  spanprof record -p 1234 -e handle_request --for 30s -o slow.capture\n"
 	"  spanprof report slow.capture -o slow.pb.gz\n";
 
+static void tell_recorded(size_t n, const char *path)
+{
+	log_info("%zu slow call%s recorded in '%s'; 'spanprof report %s' shows where the time went",
+		 n, n == 1 ? "" : "s", path, path);
+}
+
 static int record(const struct run_options *o)
 {
 	CLEANUP(file_out_deinit) struct file_out out = {};
@@ -40,8 +46,7 @@ static int record(const struct run_options *o)
 		r = EXIT_FAILED;
 	}
 	if (!r)
-		log_info("%zu slow calls recorded in '%s'", session_profile(s)->spans.n - 1,
-			 o->outputs.at[0].path);
+		tell_recorded(session_profile(s)->spans.n - 1, o->outputs.at[0].path);
 	status = session_command_status(s);
 	session_free(s);
 	return r || status < 0 ? r : status;

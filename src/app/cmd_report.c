@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app/command.h"
+#include "app/hints.h"
 #include "app/options.h"
 #include "app/output.h"
 #include "app/store_report.h"
@@ -178,8 +179,10 @@ static int report(const struct report_options *o)
 	struct replay *replay = NULL;
 	struct errmsg e = {};
 	const char *text;
+	size_t n_warnings;
 	int r;
 
+	hints_debuginfod(o->output.debuginfod);
 	r = outputs_open(&files, &o->output);
 	if (r)
 		return r;
@@ -197,9 +200,14 @@ static int report(const struct report_options *o)
 		log_error("%s", e.text[0] ? e.text : strerror(-r));
 		return EXIT_FAILED;
 	}
-	while ((text = replay_next_warning(replay)))
+	for (n_warnings = 0; (text = replay_next_warning(replay)); n_warnings++)
 		log_warning("%s", text);
+	if (n_warnings && !o->root)
+		log_info(
+			"--root DIR takes files from a copy of the target's root; that of a container that runs is /proc/PID/root");
 	r = outputs_write(&files, &o->output, replay_profile(replay));
+	if (!r)
+		hints_symbols(replay_profile(replay), o->output.debuginfod);
 	replay_free(replay);
 	return r;
 }

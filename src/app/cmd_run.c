@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "app/command.h"
+#include "app/hints.h"
 #include "app/output.h"
 #include "app/run_options.h"
 #include "app/session.h"
@@ -73,6 +74,8 @@ static int profile(const struct run_options *o, struct outputs *files)
 	r = session_run(s);
 	if (!r)
 		r = outputs_write(files, o, session_profile(s));
+	if (!r)
+		hints_symbols(session_profile(s), o->debuginfod);
 	status = session_command_status(s);
 	session_free(s);
 	return r || status < 0 ? r : status;
@@ -92,6 +95,7 @@ int cmd_run(int argc, char **argv)
 	}
 	if (o.verbose)
 		log_set_level(LOG_LEVEL_DEBUG);
+	hints_debuginfod(o.debuginfod);
 	r = outputs_open(&files, &o);
 	return r ? r : profile(&o, &files);
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "app/hints.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -18,16 +21,37 @@ void hints_warnings(struct engine *e)
 		log_warning("%s", text);
 }
 
-void hints_silence(struct engine *e, size_t n, const bool absent[WIRE_EP_MAX])
+/* Endpoints 0 to n - 1 that were called, as bits. */
+static uint64_t called(struct engine *e, size_t n)
 {
 	struct latency l;
+	uint64_t bits = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (!absent[i] && !engine_latency(e, i, &l) && !l.n_enter)
-			log_warning(
-				"no call of '%s' was seen in 3 s: is the server idle, has the call begun before spanprof attached (those are not seen), or is this not the function it calls? ('spanprof probes --count' shows what is called)",
-				endpoint_display(engine_endpoint(e, i)));
-	}
+	for (uint32_t i = 0; i < n; i++)
+		if (engine_latency(e, i, &l) || l.n_enter)
+			bits |= 1ULL << i;
+	return bits;
+}
+
+void hints_silence(struct engine *e, const struct specs *specs, size_t n,
+		   const bool absent[WIRE_EP_MAX])
+{
+	uint64_t fine = called(e, n);
+	char names[256] = "";
+	size_t used = 0;
+
+	for (size_t i = 0; i < specs->groups.n; i++)
+		if (specs->groups.at[i].endpoints & fine)
+			fine |= specs->groups.at[i].endpoints;
+	for (uint32_t i = 0; i < n && used < sizeof(names); i++)
+		if (!absent[i] && !(fine & 1ULL << i))
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s'%s'",
+						 used ? ", " : "",
+						 endpoint_display(engine_endpoint(e, i)));
+	if (used)
+		log_warning(
+			"no call of %s was seen in 3 s: is the server idle, has the call begun before spanprof attached (those are not seen), or is this not the function it calls? ('spanprof probes --count' shows what is called)",
+			names);
 }
 
 void hints_hanging(struct engine *e, uint64_t until_ns, uint64_t *told_ns)
@@ -74,6 +98,103 @@ void hints_strangers(const struct run_options *o, const struct preset *p)
 			log_info("preset '%s' is for %s; process %d runs %s", p->name,
 				 p->exes.at[0], o->pids.at[i], path);
 	}
+}
+
+void hints_presets(pid_t pid)
+{
+	struct presets *all = NULL;
+	const struct preset *p;
+	char path[PROCESS_PATH_MAX], names[256] = "";
+	size_t used = 0;
+
+	process_exe_path(pid, path, sizeof(path));
+	if (!path[0] || presets_open(&all, NULL, NULL))
+		return;
+	for (size_t i = 0; (p = presets_at(all, i)) && used < sizeof(names); i++)
+		if (preset_is_for(p, path))
+			used += (size_t)snprintf(names + used, sizeof(names) - used,
+						 "%s--preset %s", used ? ", " : "", p->name);
+	if (used)
+		log_info("requests of %s are known, see 'spanprof presets': %s", path, names);
+	presets_free(all);
+}
+
+void hints_gone(const struct run_options *o)
+{
+	char path[PROCESS_PATH_MAX];
+	bool any = false;
+
+	for (size_t i = 0; i < o->pids.n; i++) {
+		process_exe_path(o->pids.at[i], path, sizeof(path));
+		if (!path[0])
+			continue;
+		any = true;
+		log_info(
+			"process %d has called exec and is not profiled any more; --exe '%s' profiles all that run that, from the start",
+			o->pids.at[i], path);
+	}
+	if (!any)
+		log_info("all processes have ended");
+}
+
+/* Functions of a module that have no name, and the time in them and below. */
+struct nameless {
+	uint64_t wall_ns;
+	uint32_t example;     /* string */
+	uint32_t last_sample; /* that was counted */
+};
+
+static void add_nameless(const struct profile *p, uint32_t sample, struct nameless *modules)
+{
+	const struct profile_sample *s = &p->samples.at[sample];
+	const struct profile_stack *stack = &p->stacks.at[s->stack];
+
+	for (uint32_t i = 0; i < stack->n && stack->stop != STACK_STOP_NO_FILE; i++) {
+		const struct profile_location *l =
+			&p->locations.at[p->stack_runs.at[stack->first + i]];
+		const struct profile_frame *f = &p->frames.at[p->frame_runs.at[l->first_frame]];
+		struct nameless *m = &modules[l->module];
+
+		if (!(f->flags & PROFILE_FRAME_UNKNOWN) || m->last_sample == sample)
+			continue;
+		m->wall_ns += s->wall_ns;
+		m->last_sample = sample;
+		m->example = f->function;
+	}
+}
+
+void hints_symbols(const struct profile *p, bool debuginfod)
+{
+	AUTO_FREE struct nameless *modules = calloc(p->modules.n, sizeof(*modules));
+	uint64_t total_ns = 0;
+	uint32_t top = 0;
+	const char *path;
+
+	if (!modules)
+		return;
+	for (uint32_t i = 1; i < p->samples.n; i++) {
+		add_nameless(p, i, modules);
+		total_ns += p->samples.at[i].wall_ns;
+	}
+	for (uint32_t i = 1; i < p->modules.n; i++)
+		if (modules[i].wall_ns > modules[top].wall_ns)
+			top = i;
+	path = strpool_get(p->strings, p->modules.at[top].path);
+	if (modules[top].wall_ns <= total_ns / 10 || path[0] == '[')
+		return;
+	log_info(
+		"functions without a name, such as %s, are known to the debug symbols of '%s': install them (-dbgsym)%s",
+		strpool_get(p->strings, modules[top].example), path,
+		debuginfod ? "" : ", or try --debuginfod");
+}
+
+void hints_debuginfod(bool debuginfod)
+{
+	const char *urls = getenv("DEBUGINFOD_URLS");
+
+	if (debuginfod && (!urls || !urls[0]))
+		log_warning(
+			"--debuginfod: no server is asked, for DEBUGINFOD_URLS is not set (sudo removes it: sudo DEBUGINFOD_URLS=https://debuginfod.debian.net spanprof ...)");
 }
 
 /*

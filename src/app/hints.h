@@ -7,14 +7,19 @@
 #define SPANPROF_APP_HINTS_H
 
 #include "app/run_options.h"
+#include "app/specs.h"
 #include "bpf/wire.h"
 #include "pipe/engine.h"
 #include "probe/preset.h"
 
 /* Warnings of attaching that have not been told yet. */
 void hints_warnings(struct engine *e);
-/* Endpoints 0 to n - 1 that were never called, without those that are known to be absent. */
-void hints_silence(struct engine *e, size_t n, const bool absent[WIRE_EP_MAX]);
+/*
+ * Endpoints 0 to n - 1 that were never called, without those that are known to be absent, and those
+ * of a preset of which another one was called.
+ */
+void hints_silence(struct engine *e, const struct specs *specs, size_t n,
+		   const bool absent[WIRE_EP_MAX]);
 /*
  * One call that has not ended for long and was not told before: where it is. told_ns: when the last
  * one that was told began; 0 at first.
@@ -24,6 +29,14 @@ void hints_hanging(struct engine *e, uint64_t until_ns, uint64_t *told_ns);
 void hints_nameless(const struct engine *e, size_t n, const struct profile *p);
 /* A preset for another program is the likely reason why its functions are not there. */
 void hints_strangers(const struct run_options *o, const struct preset *p);
+/* The presets that are for the program of a process, when there are any. */
+void hints_presets(pid_t pid);
+/* No process is left: those that were named have ended, or run another program. */
+void hints_gone(const struct run_options *o);
+/* Much of the time is in functions that have no name, and what gives them one. */
+void hints_symbols(const struct profile *p, bool debuginfod);
+/* --debuginfod needs to be told which servers to ask. */
+void hints_debuginfod(bool debuginfod);
 /* Another process traces one that was attached, or is about to be detached. */
 void hints_traced_at_start(pid_t pid);
 void hints_traced_at_end(const struct run_options *o);

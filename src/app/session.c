@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
+#include "app/absent.h"
 #include "app/child.h"
 #include "app/command.h"
 #include "app/files_limit.h"
@@ -303,6 +304,8 @@ static int add_processes(struct session *s)
 		r = add_pid(s, s->o->pids.at[i]);
 	if (r && s->specs.groups.n == 1)
 		hints_strangers(s->o, s->specs.groups.at[0].preset);
+	else if (r && s->o->pids.n)
+		hints_presets(s->o->pids.at[0]);
 	return r;
 }
 
@@ -331,7 +334,7 @@ static int add_command(struct session *s, struct errmsg *e)
 		return 0;
 	r = engine_add_process(s->engine, s->child, specs_instance_of(&s->specs, path), e);
 	n = strlen(e->text);
-	if (r == -ENOENT && n && !s->o->exes.n)
+	if (r == -ENOENT && n && !s->o->exes.n && !strchr(e->text, '\n'))
 		snprintf(e->text + n, sizeof(e->text) - n,
 			 "; when the command is a script or a wrapper: --exe PROGRAM -- COMMAND");
 	return r;
@@ -496,29 +499,6 @@ int session_command_status(struct session *s)
 	return s->child_status;
 }
 
-/* Endpoints that no process has: a preset has variants for several builds of its server. */
-static void find_absent(const struct session *s, bool absent[WIRE_EP_MAX])
-{
-	struct probe_info info;
-
-	for (uint32_t i = 0; i < s->n_endpoints; i++)
-		absent[i] = s->specs.groups.n;
-	for (size_t i = 0; s->specs.groups.n && probes_info(engine_probes(s->engine), i, &info);
-	     i++)
-		if (info.ep_id < s->n_endpoints)
-			absent[info.ep_id] = false;
-}
-
-static void mark_absent(const struct session *s, struct profile *p)
-{
-	bool absent[WIRE_EP_MAX];
-
-	find_absent(s, absent);
-	for (uint32_t i = 0; i < s->n_endpoints; i++)
-		p->endpoints.at[i + 1].absent =
-			absent[i] && !p->endpoints.at[i + 1].latency.n_enter;
-}
-
 /* A probe that is never hit is a wrong probe: say so while there is time to do something about it. */
 static void tell_silence(struct session *s, uint64_t now_ns)
 {
@@ -527,8 +507,8 @@ static void tell_silence(struct session *s, uint64_t now_ns)
 	if (s->silence_told || now_ns - s->start_ns < SILENCE_NS || !engine_n_processes(s->engine))
 		return;
 	s->silence_told = true;
-	find_absent(s, absent);
-	hints_silence(s->engine, s->n_endpoints, absent);
+	absent_find(s->engine, s->n_endpoints, absent);
+	hints_silence(s->engine, &s->specs, s->n_endpoints, absent);
 }
 
 /* A request that hangs is worth a word while it does, not only when the run is over. */
@@ -583,7 +563,7 @@ static bool is_over(struct session *s, uint64_t now_ns)
 	if (s->child)
 		return s->child_gone || all_sampled(s);
 	if (!s->watching && !engine_n_processes(s->engine)) {
-		log_info("all processes have ended");
+		hints_gone(s->o);
 		return true;
 	}
 	return all_sampled(s);
@@ -668,7 +648,7 @@ static int finish(struct session *s, struct profile *p)
 		r = read_latencies(s, p);
 	if (r)
 		return r;
-	mark_absent(s, p);
+	absent_mark(s->engine, &s->specs, p);
 	hints_nameless(s->engine, s->n_endpoints, p);
 	return engine_counters(s->engine, &p->counters);
 }

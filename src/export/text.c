@@ -124,7 +124,8 @@ static void print_calls(struct text *t, const struct profile_endpoint *e, const 
 
 	line_text(l, LINE_BOLD, string(t, e->name));
 	if (!lat->n_enter) {
-		fact(l, LINE_YELLOW, "no calls seen");
+		fact(l, LINE_YELLOW,
+		     e->unprobed ? "not probed: no process was seen that has it" : "no calls seen");
 		line_end(l);
 		return;
 	}

@@ -186,7 +186,8 @@ struct profile_endpoint {
 	uint32_t name; /* string: display name, the function or the preset's name */
 	uint64_t threshold_ns;
 	uint64_t period_ns;
-	bool absent; /* it was in none of the processes: a preset's variant for another build */
+	bool absent;   /* it was in none of the processes: a preset's variant for another build */
+	bool unprobed; /* it was in none of the processes, and the user named it */
 	struct latency latency;
 };
 

@@ -166,8 +166,10 @@ int binary_variables(struct binary *b, struct variables **ret, struct errmsg *e)
 	if (r == -ENOMEM)
 		return errmsg_set(e, r, "out of memory");
 	if (r < 0)
-		return errmsg_set(e, -ENOENT, "%.300s has no debug information (DWARF)",
-				  module_path(b->module));
+		return errmsg_set(
+			e, -ENOENT,
+			"%.300s has no debug information (DWARF) (install its debug symbols, or use registers and offsets, such as *(arg0+56))",
+			module_path(b->module));
 	t->variables_of = b;
 	*ret = t->variables;
 	return 0;

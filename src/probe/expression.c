@@ -208,6 +208,10 @@ static int parse_primary(struct parser *p, uint16_t *ret)
 	default:
 		if (scan_is_punct(p->s, "("))
 			return parse_operand(p, ret);
+		if (p->s->text[p->s->token.at] == ':')
+			return fail_here(
+				p,
+				"expected a value (an overload's parameters are in quotes of their own, as in \"'f(std::string)'\")");
 		return fail_here(p, "expected a value");
 	}
 }

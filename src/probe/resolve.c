@@ -218,7 +218,7 @@ static int too_many(const char *name, const struct binary *b, const struct symta
 	}
 	return errmsg_set(
 		e, -EINVAL,
-		"endpoint '%s': %zu functions of %s match:%s%s; name one of them, in quotes with its parameters, mangled, or as FILE:0xOFFSET",
+		"endpoint '%s': %zu functions of %s match:%s%s; name one of them with its parameters in quotes of their own (--endpoint \"'f(long)'\"), mangled, or as FILE:0xOFFSET",
 		name, list->n, text_base_name(module_path(binary_module(b))), text,
 		list->n > MATCHES_SHOWN ? ", ..." : "");
 }

@@ -176,13 +176,13 @@ enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 
 static const char *const stop_texts[] = {
 	[SITE_STOP_NONE] = "",
-	[SITE_STOP_RETURN] = "it returns before one",
-	[SITE_STOP_INDIRECT] = "it jumps or calls through a pointer before one",
-	[SITE_STOP_SYSCALL] = "it makes a system call before one",
-	[SITE_STOP_LOOP] = "it loops before one",
-	[SITE_STOP_ARGUMENT] = "the arguments that are read are gone before one",
-	[SITE_STOP_STORE] = "it writes memory before one, perhaps what is read",
-	[SITE_STOP_STACK] = "its stack pointer is not known before one",
+	[SITE_STOP_RETURN] = "it returns before a cheap instruction",
+	[SITE_STOP_INDIRECT] = "it jumps or calls through a pointer before a cheap instruction",
+	[SITE_STOP_SYSCALL] = "it makes a system call before a cheap instruction",
+	[SITE_STOP_LOOP] = "it loops before a cheap instruction",
+	[SITE_STOP_ARGUMENT] = "the arguments that are read are gone before a cheap instruction",
+	[SITE_STOP_STORE] = "it writes memory before a cheap instruction, perhaps what is read",
+	[SITE_STOP_STACK] = "its stack pointer is not known before a cheap instruction",
 	[SITE_STOP_OTHER] = "there is none among its first instructions",
 };
 _Static_assert(sizeof(stop_texts) / sizeof(stop_texts[0]) == SITE_STOP_MAX, "a text for each");

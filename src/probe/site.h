@@ -32,7 +32,7 @@ enum site_stop {
 	SITE_STOP_OTHER,
 	SITE_STOP_MAX
 };
-/* "its arguments are gone before one": goes on from "has no cheap place for a probe". */
+/* "it returns before a cheap instruction": goes on from "has no cheap place for a probe". */
 const char *site_stop_text(enum site_stop stop);
 
 struct site {

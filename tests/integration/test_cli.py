@@ -153,6 +153,45 @@ def no_such_symbol_names_the_nearest():
 
 
 @test
+def one_of_two_is_not_there():
+    """It is not said to have had no calls."""
+    need_bpf()
+    with sleeper() as target:
+        status, stdout, stderr = run(target.pid, "--endpoint", "no_such_function", "--endpoint", "request")
+    check(status == 0 and "no such function" in stderr, f"exit status {status}: {stderr}")
+    check("no_such_function   not probed: no process was seen that has it" in stdout, stdout)
+    check("request   no calls seen" in stdout, stdout)
+
+
+@test
+def a_target_that_calls_exec():
+    """It has not ended, though it is not profiled any more."""
+    need_bpf()
+    target = subprocess.Popen(["sh", "-c", "read go; exec sleep 100"], stdin=subprocess.PIPE)
+    try:
+        with Spanprof("run", "-p", target.pid, "--endpoint", "libc.so.6:nanosleep") as command:
+            command.wait_attached()
+            target.stdin.write(b"go\n")
+            target.stdin.close()
+            status = command.finish(None)
+        check(status == 0, f"exit status {status}: {command.stderr}")
+        check(f"process {target.pid} has called exec" in command.stderr and "--exe '" in command.stderr, command.stderr)
+        check("have ended" not in command.stderr, command.stderr)
+    finally:
+        target.kill()
+        target.wait()
+
+
+@test
+def debuginfod_without_servers():
+    need_bpf()
+    with sleeper() as target:
+        status, _, stderr = spanprof("run", "-p", target.pid, "--for", "100ms", "-e", "request", "--debuginfod",
+                                     env={"DEBUGINFOD_URLS": ""})
+    check(status == 0 and "DEBUGINFOD_URLS is not set" in stderr, f"exit status {status}: {stderr}")
+
+
+@test
 def symbol_of_another_binary():
     need_bpf()
     with sleeper() as target:

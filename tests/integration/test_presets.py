@@ -443,10 +443,13 @@ def probes_of_a_server():
     with Redis() as server:
         status, out, err = spanprof("probes", "-p", server.pid, "processC*")
         check(status == 0 and "processCommand" in out, out + err)
+        check("known, see 'spanprof presets': --preset redis" in err, err)
         status, out, err = spanprof("probes", "-p", server.pid, "no_such_thing*")
         check(status == 1 and "no function" in err, err)
         status, out, err = spanprof("probes", "-p", server.pid, "--check", "processComand")
         check(status == 1 and "processCommand" in err, f"the nearest name is told: {err}")
+        status, out, err = spanprof("run", "-p", server.pid, "--endpoint", "processComand")
+        check(status == 1 and "--preset redis" in err, err)
 
 
 def rows_of_count(server, work, *words):

@@ -86,6 +86,18 @@ def text_report_without_root():
 
 
 @test
+def functions_without_names():
+    """What would give them names is said; not when they have them."""
+    with folder() as path:
+        capture = record(path, "a=sleep:30", program="phases-gcc-stripped")
+        status, stdout, stderr = spanprof("report", capture)
+        check(status == 0 and "phases-gcc-stripped+0x" in stdout, f"exit status {status}: {stdout} {stderr}")
+        check("functions without a name, such as phases-gcc-stripped+0x" in stderr and "-dbgsym" in stderr, stderr)
+        status, _, stderr = spanprof("report", record(path, "a=sleep:30"))
+        check(status == 0 and not stderr, f"exit status {status}: {stderr}")
+
+
+@test
 def report_without_the_program_keeps_addresses():
     with folder() as path:
         target = path / "phases"
@@ -93,10 +105,27 @@ def report_without_the_program_keeps_addresses():
         capture = record(path, "a=sleep:30", program=target)
         target.unlink()
         status, stdout, stderr = spanprof("report", capture)
-        check(status == 0 and "mapped file" in stderr, f"exit status {status}: {stderr}")
+        check(status == 0 and "mapped file" in stderr and "--root DIR" in stderr, f"exit status {status}: {stderr}")
         check(re.search(r"phases\+0x[0-9a-f]+", stdout), stdout)
         check("[incomplete: file not available]" in stdout and "no mapped file" not in stdout, stdout)
         check("[unknown]" not in stdout, stdout)
+
+
+@test
+def links_stay_links():
+    """What they lead to is replaced; standard output, by whatever name, is written to."""
+    with folder() as path:
+        capture = record(path, "a=sleep:30")
+        (path / "file.folded").write_text("old")
+        (path / "link.folded").symlink_to("file.folded")
+        report(capture, path / "link.folded")
+        text = (path / "file.folded").read_text()
+        check((path / "link.folded").is_symlink() and "phase_sleep" in text, text)
+        with open(path / "out", "wb") as out:
+            done = subprocess.run([SPANPROF, "report", capture, "-o", "/proc/self/fd/1", "--format", "folded"], stdout=out,
+                                  stderr=subprocess.PIPE, text=True, check=False)
+        check(done.returncode == 0 and not done.stderr, done.stderr)
+        check((path / "out").read_text() == text, "the folded stacks alone")
 
 
 @cases([0.1, 0.5, 0.9, 0.99])

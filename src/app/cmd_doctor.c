@@ -12,9 +12,10 @@
 static const char help[] =
 	"usage: spanprof doctor [-p PID] [OPTIONS]\n"
 	"\n"
-	"Says what of spanprof works on this kernel with these capabilities, and how to fix what does\n"
-	"not; with -p also for a process: its runtimes, unwind data, symbols, and the safety of probes.\n"
-	"The exit status is 0 when spanprof can be used, 1 when it cannot.\n"
+	"Says what of spanprof works on this kernel with these capabilities, and how to\n"
+	"fix what does not; with -p also for a process: its runtimes, unwind data,\n"
+	"symbols, and the safety of probes. The exit status is 0 when spanprof can be\n"
+	"used, 1 when it cannot.\n"
 	"\n"
 	"  -p, --pid PID         look at this process, too\n"
 	"      --json            the same as JSON\n"

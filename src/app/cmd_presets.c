@@ -10,9 +10,11 @@
 static const char help[] =
 	"usage: spanprof presets [OPTIONS] [NAME]\n"
 	"\n"
-	"Lists the servers and libraries whose requests spanprof knows how to find, or explains one.\n"
+	"Lists the servers and libraries whose requests spanprof knows how to find, or\n"
+	"explains one.\n"
 	"\n"
-	"      --preset-file FILE  presets of your own as well; the format is in docs/endpoints.md\n"
+	"      --preset-file FILE  presets of your own as well; the format is in\n"
+	"                          docs/endpoints.md\n"
 	"  -h, --help\n"
 	"\n"
 	"examples:\n"

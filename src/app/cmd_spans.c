@@ -15,9 +15,9 @@
 static const char help[] =
 	"usage: spanprof spans [OPTIONS]\n"
 	"\n"
-	"Finished spans in an agent's store: asked of the agent, or read from the file, also while the\n"
-	"agent runs. A call that several tasks took has a line for each of them. 'spanprof report --span ID\n"
-	"--store FILE' prints or converts one.\n"
+	"Finished spans in an agent's store: asked of the agent, or read from the file,\n"
+	"also while the agent runs. A call that several tasks took has a line for each\n"
+	"of them. 'spanprof report --span ID --store FILE' prints or converts one.\n"
 	"\n"
 	"options:\n"
 	"      --task ID            spans of this task\n"
@@ -27,8 +27,8 @@ static const char help[] =
 	"      --slowest            slowest first; else newest first\n"
 	"      --limit N            at most N, up to 1000 (default 20)\n"
 	"      --store FILE         read this file instead of asking the agent\n"
-	"      --socket PATH        the agent's socket (default $SPANPROF_SOCKET, " AGENT_SOCKET_DEFAULT
-	")\n"
+	"      --socket PATH        the agent's socket (default $SPANPROF_SOCKET,\n"
+	"                           " AGENT_SOCKET_DEFAULT ")\n"
 	"      --json               JSON\n"
 	"\n"
 	"example:\n"

@@ -14,15 +14,16 @@
 static const char help[] =
 	"usage: spanprof top [OPTIONS]\n"
 	"\n"
-	"What a running agent is doing: its tasks, its own use of CPU and memory, its sources and sinks, and\n"
-	"everything that was lost.\n"
+	"What a running agent is doing: its tasks, its own use of CPU and memory, its\n"
+	"sources and sinks, and everything that was lost.\n"
 	"\n"
 	"options:\n"
 	"      --interval TIME  refresh after this time (default 2s)\n"
-	"      --count N        end after N times; 0: never (default 0, or 1 when the output is no terminal)\n"
+	"      --count N        end after N times; 0: never (default 0, or 1 when the\n"
+	"                       output is no terminal)\n"
 	"      --metrics        print the agent's figures as Prometheus text, and end\n"
-	"      --socket PATH    the agent's socket (default $SPANPROF_SOCKET, " AGENT_SOCKET_DEFAULT
-	")\n"
+	"      --socket PATH    the agent's socket (default $SPANPROF_SOCKET,\n"
+	"                       " AGENT_SOCKET_DEFAULT ")\n"
 	"      --json           print the agent's answer as it is\n"
 	"\n"
 	"example:\n"
@@ -85,7 +86,7 @@ static void print_agent(const json_t *t)
 		printf(" (budget %.1f %%)", limit);
 	printf(", memory %.1f MB\n", control_real(t, "rss_bytes") / 1e6);
 	if (control_number(t, "period_factor") > 1)
-		printf("over its budget: dump periods are %lld times as long%s\n",
+		printf("to keep the budget, dump periods are %lld times as long%s\n",
 		       control_number(t, "period_factor"),
 		       json_is_true(json_object_get(t, "refuses_spans")) ? ", no new spans" : "");
 	printf("%lld instances, %lld processes, %lld attached; %lld spans open, %lld finished; snapshots %lld of %lld\n",

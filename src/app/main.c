@@ -13,27 +13,24 @@
 enum { MMAP_BYTES = 128 * 1024 };
 
 static const struct command commands[] = {
-	{"run", "profile the slow calls of running processes and print where their time went",
-	 cmd_run},
+	{"run", "profile the slow calls of processes: where did their time go", cmd_run},
 	{"record", "the same, into a capture file", cmd_record},
 	{"report", "read a capture file and print or convert it; needs no root", cmd_report},
 	{"agent", "the daemon: profiles by tasks, for months, beside many processes", cmd_agent},
 	{"task", "create, list, show, log and cancel tasks of a running agent", cmd_task},
 	{"spans", "list the finished spans of an agent", cmd_spans},
 	{"top", "show what an agent is doing", cmd_top},
-	{"probes", "find and check functions that could be endpoints, count their calls",
-	 cmd_probes},
+	{"probes", "find functions that could be endpoints, count their calls", cmd_probes},
 	{"doctor", "say what works here and how to fix what does not", cmd_doctor},
 	{"presets", "list and explain the servers that spanprof knows", cmd_presets},
 };
 
 static void print_help(FILE *out)
 {
-	fprintf(out,
-		"usage: spanprof COMMAND [OPTIONS]\n\n"
-		"Finds out where the time of one slow request went, in any native Linux program,\n"
-		"from outside the process.\n\n"
-		"commands:\n");
+	fprintf(out, "usage: spanprof COMMAND [OPTIONS]\n\n"
+		     "Finds out where the time of one slow request went, in any native Linux\n"
+		     "program, from outside the process.\n\n"
+		     "commands:\n");
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
 	fprintf(out, "\n'spanprof COMMAND --help' explains a command and shows examples.\n");

@@ -75,11 +75,13 @@ def debug_dirs_are_taken_by_all(command):
         check(status == 2 and "'--bogus'" in stderr, stderr)
 
 
-@cases(["--help", "run --help", "record --help", "report --help"])
-def help_goes_to_stdout(arguments):
-    status, stdout, stderr = spanprof(*arguments.split())
+@cases(["", "run", "record", "report", "agent", "task", "spans", "top", "probes", "doctor", "presets"])
+def help_goes_to_stdout(command):
+    status, stdout, stderr = spanprof(*command.split(), "--help")
     check(status == 0 and not stderr, f"exit status {status}, stderr {stderr}")
-    check("xample" in stdout or arguments == "--help", "help shows examples")
+    check("xample" in stdout or not command, "help shows examples")
+    long = [line for line in stdout.splitlines() if len(line) > 79]
+    check(not long, f"a terminal has 80 columns: {long}")
 
 
 @cases(["closed", "read-only"])

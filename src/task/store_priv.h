@@ -61,5 +61,11 @@ void store_bind(sqlite3_stmt *st, const char *types, ...);
 bool store_run(struct store *s, sqlite3_stmt *st);
 /* Opens a transaction unless there is one. False: not now. */
 bool store_begin(struct store *s);
+/* The value of a pragma or query that yields one number; -1: it fails. */
+int store_pragma(sqlite3 *db, const char *text);
+/* Of one that is shut: false when there is still no room, or something else is in the way. */
+bool store_reopen(struct store *s);
+
+extern const struct span_sink_ops store_sink_ops;
 
 #endif

@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/hash.h"
 
 #define SECOND_NS    1000000000ULL
 #define SHUTDOWN_NS  (2 * SECOND_NS)
@@ -154,15 +155,17 @@ static void save_all(struct agent *a)
 	}
 }
 
-/* A store that cannot be written is no reason to end: that it begins and stops to fail is said. */
+/* A store that cannot be written is no reason to end: that it begins and stops to fail is said, and why. */
 static void watch_store(struct agent *a)
 {
 	struct store_stats s;
+	uint64_t hash;
 
 	if (!a->store)
 		return;
 	store_stats(a->store, &s);
-	if (s.is_failing && !a->store_was_failing)
+	hash = hash_bytes(s.error, strlen(s.error), 0);
+	if (s.is_failing && (!a->store_was_failing || hash != a->store_error_hash))
 		agent_log(
 			a, LOG_LEVEL_ERROR,
 			"event=store_failing error=\"%s\" text=\"spans are lost to the store until it can be written again\"",
@@ -175,6 +178,7 @@ static void watch_store(struct agent *a)
 	if (!s.is_failing)
 		a->n_store_dropped = s.n_dropped;
 	a->store_was_failing = s.is_failing;
+	a->store_error_hash = hash;
 }
 
 static void each_second(struct agent *a, uint64_t now_ns)

@@ -109,8 +109,9 @@ struct agent {
 	uint32_t n_refusals; /* in this second */
 	uint64_t watchdog_at;
 	bool store_was_failing;
-	uint64_t n_store_dropped; /* at the last word about it */
-	uint64_t cpu_ns;          /* used, at the last update of the budget */
+	uint64_t store_error_hash; /* of the last one that was logged */
+	uint64_t n_store_dropped;  /* at the last word about it */
+	uint64_t cpu_ns;           /* used, at the last update of the budget */
 	uint64_t cpu_at;
 	uint64_t started_ns;
 	int64_t started_ms;

@@ -101,7 +101,7 @@ static void fail(struct store *s)
 {
 	s->stats.n_errors++;
 	s->stats.is_failing = true;
-	s->stats.error = sqlite3_errstr(sqlite3_extended_errcode(s->db));
+	errmsg_set(&s->why, 0, "%s", sqlite3_errstr(sqlite3_extended_errcode(s->db)));
 	s->stats.n_dropped += s->n_open;
 	s->n_open = 0;
 	s->commit_at = UINT64_MAX;
@@ -328,4 +328,5 @@ uint64_t store_deadline(const struct store *s)
 void store_stats(const struct store *s, struct store_stats *ret)
 {
 	*ret = s->stats;
+	ret->error = s->why.text;
 }

@@ -32,7 +32,7 @@ struct store_stats {
 	uint64_t n_errors;  /* failed or refused writes, of tasks and logs too */
 	uint64_t bytes;     /* of the file */
 	bool is_failing;    /* the last write failed */
-	const char *error;  /* why, a fixed text; NULL: none has */
+	const char *error;  /* why; "": none has; valid until the store is called again */
 };
 
 /*

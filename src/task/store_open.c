@@ -148,7 +148,7 @@ static int complain(const struct store *s, sqlite3 *db, int r, struct errmsg *e)
 	return r == SQLITE_CORRUPT || r == SQLITE_NOTADB ? -EBADMSG : -EIO;
 }
 
-/* -ENOSPC, without a message: not now; stats.error says why. */
+/* -ENOSPC, without a message: not now; s->why says why. */
 static int open_file(struct store *s, sqlite3 **ret, struct errmsg *e)
 {
 	mode_t mask = umask(0077); /* profiles tell what programs do: for their owner only */
@@ -156,6 +156,7 @@ static int open_file(struct store *s, sqlite3 **ret, struct errmsg *e)
 	int r = sqlite3_open_v2(s->path, &db,
 				SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
 				NULL);
+	const char *not_now;
 
 	umask(mask);
 	if (r == SQLITE_OK)
@@ -164,8 +165,8 @@ static int open_file(struct store *s, sqlite3 **ret, struct errmsg *e)
 		*ret = db;
 		return 0;
 	}
-	s->stats.error = db ? why_not_now(db, r) : NULL;
-	r = s->stats.error ? -ENOSPC : complain(s, db, r, e);
+	not_now = db ? why_not_now(db, r) : NULL;
+	r = not_now ? errmsg_set(&s->why, -ENOSPC, "%s", not_now) : complain(s, db, r, e);
 	sqlite3_close(db);
 	return r;
 }
@@ -221,10 +222,9 @@ static void close_db(struct store *s)
 
 bool store_reopen(struct store *s)
 {
-	struct errmsg e = {};
 	sqlite3 *db = NULL;
 
-	if (lock_file(s, &e) || open_file(s, &db, &e)) {
+	if (lock_file(s, &s->why) || open_file(s, &db, &s->why)) {
 		s->stats.n_errors++;
 		return false;
 	}

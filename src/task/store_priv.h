@@ -50,7 +50,8 @@ struct store {
 	uint64_t age_at;   /* mono: nothing is removed for its age before; the wall clock was set */
 	int64_t off_ms;    /* wall clock less monotonic one, at the last tick */
 	uint64_t n_open;   /* spans in the open transaction */
-	struct store_stats stats;
+	struct store_stats stats; /* without its error: */
+	struct errmsg why;
 };
 
 /* The statement, reset; NULL: it cannot be made, which is counted. */

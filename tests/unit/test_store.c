@@ -315,6 +315,44 @@ static void limit_files(rlim_t bytes)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
+static void write_file(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* Something else is in the way by then: it is said, and the store goes on when it is gone. */
+static void test_why_it_is_not_opened_later(void **state)
+{
+	struct store_stats stats;
+	struct world w;
+
+	setup(&w);
+	store_close(w.s);
+	w.s = NULL;
+	limit_files(0);
+	reopen(&w, 0, 0);
+	limit_files(RLIM_INFINITY);
+	assert_int_equal(unlink(w.path), 0);
+	write_file(w.path, "a file of another program that is longer than a header of SQLite\n"
+			   "would be, so that it is looked at and refused for what it holds.\n");
+	store_tick(w.s, 20 * SECOND, 0);
+	store_stats(w.s, &stats);
+	assert_true(stats.is_failing);
+	assert_non_null(strstr(stats.error, "not a database"));
+	assert_true(store_deadline(w.s) >= 30 * SECOND);
+	assert_int_equal(unlink(w.path), 0);
+	store_tick(w.s, 40 * SECOND, 0);
+	store_stats(w.s, &stats);
+	assert_false(stats.is_failing);
+	add(&w, "a");
+	assert_int_equal(n_spans(w.s, "a"), 1);
+	teardown(&w);
+}
+
 static void test_start_on_a_full_disk(void **state)
 {
 	struct store_stats stats;
@@ -328,7 +366,7 @@ static void test_start_on_a_full_disk(void **state)
 	reopen(&w, 0, 0);
 	store_stats(w.s, &stats);
 	assert_true(stats.is_failing);
-	assert_non_null(stats.error);
+	assert_non_null(strstr(stats.error, "full"));
 	assert_int_equal(n_spans(w.s, "a"), 1);
 	assert_int_equal(store_next_serial(w.s), 2);
 	add(&w, "b");
@@ -484,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_damaged_file),
 		cmocka_unit_test(test_full_disk),
 		cmocka_unit_test(test_start_on_a_full_disk),
+		cmocka_unit_test(test_why_it_is_not_opened_later),
 		cmocka_unit_test(test_first_start_on_a_full_disk),
 		cmocka_unit_test(test_other_agent),
 		cmocka_unit_test(test_state_of_tasks),

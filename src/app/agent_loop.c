@@ -153,6 +153,7 @@ static void save_all(struct agent *a)
 		for (size_t k = 0; k < t->runs.n; k++)
 			store_save_run(a->store, t, &t->runs.at[k]);
 	}
+	store_save_watermarks(a->store, &a->watermarks);
 }
 
 /* A store that cannot be written is no reason to end: that it begins and stops to fail is said, and why. */

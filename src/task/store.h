@@ -16,6 +16,7 @@
 #include "base/errmsg.h"
 #include "task/schedule.h"
 #include "task/sink.h"
+#include "task/watermark.h"
 
 struct store;
 
@@ -66,6 +67,8 @@ void store_count_spans(struct store *s, const struct schedule_task *t,
 		       const struct schedule_run *r);
 void store_forget_task(struct store *s, const char *source, const char *id);
 void store_save_watermark(struct store *s, uint64_t key, int64_t create_ms, int64_t used_ms);
+/* All at once, after a time in which single ones may not have been written. */
+void store_save_watermarks(struct store *s, const struct watermarks *w);
 
 struct store_log_entry {
 	int64_t ms;

@@ -85,14 +85,35 @@ void store_forget_task(struct store *s, const char *source, const char *id)
 	store_flush(s);
 }
 
+static void bind_watermark(sqlite3_stmt *st, uint64_t key, int64_t create_ms, int64_t used_ms)
+{
+	store_bind(st, "iii", (int64_t)key, create_ms, used_ms);
+}
+
 void store_save_watermark(struct store *s, uint64_t key, int64_t create_ms, int64_t used_ms)
 {
 	sqlite3_stmt *st = begin(s, STORE_SAVE_WATERMARK);
 
 	if (!st)
 		return;
-	store_bind(st, "iii", (int64_t)key, create_ms, used_ms);
+	bind_watermark(st, key, create_ms, used_ms);
 	run_now(s, st);
+}
+
+/* One transaction: there may be thousands. */
+void store_save_watermarks(struct store *s, const struct watermarks *w)
+{
+	for (size_t i = 0; i < w->marks.n; i++) {
+		sqlite3_stmt *st = begin(s, STORE_SAVE_WATERMARK);
+
+		if (!st)
+			return;
+		bind_watermark(st, w->marks.at[i].key, w->marks.at[i].create_ms,
+			       w->marks.at[i].used_ms);
+		if (!store_run(s, st))
+			return;
+	}
+	store_flush(s);
 }
 
 void store_log(struct store *s, const struct store_log_entry *entry)

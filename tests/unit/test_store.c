@@ -511,6 +511,36 @@ static void test_state_of_tasks(void **state)
 	teardown(&w);
 }
 
+static void sum_marks(void *ctx, uint64_t key, int64_t create_ms, int64_t used_ms)
+{
+	*(int64_t *)ctx += (int64_t)key * create_ms;
+}
+
+/* Those that moved while nothing could be written are written together when there is room. */
+static void test_watermarks_of_a_full_disk(void **state)
+{
+	struct watermarks marks = {};
+	struct world w;
+	int64_t sum = 0;
+
+	setup(&w);
+	limit_files(0);
+	for (uint64_t key = 1; key <= 3; key++) {
+		assert_true(watermarks_move(&marks, key, 10 * key, 1));
+		store_save_watermark(w.s, key, 10 * key, 1);
+	}
+	limit_files(RLIM_INFINITY);
+	assert_int_equal(store_load_watermarks(w.s, sum_marks, &sum), 0);
+	assert_int_equal(sum, 0);
+	store_tick(w.s, 20 * SECOND, 0);
+	store_save_watermarks(w.s, &marks);
+	reopen(&w, 0, 0);
+	assert_int_equal(store_load_watermarks(w.s, sum_marks, &sum), 0);
+	assert_int_equal(sum, 10 + 40 + 90);
+	watermarks_deinit(&marks);
+	teardown(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -526,6 +556,7 @@ int main(void)
 		cmocka_unit_test(test_first_start_on_a_full_disk),
 		cmocka_unit_test(test_other_agent),
 		cmocka_unit_test(test_state_of_tasks),
+		cmocka_unit_test(test_watermarks_of_a_full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

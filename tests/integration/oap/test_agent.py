@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """spanprof agent against the stand-in, end to end: real processes, real probes."""
+import contextlib
 import json
 import os
 import re
@@ -53,10 +54,10 @@ class Case(unittest.TestCase):
             process.send_signal(how)
         return process.wait(30)
 
-    def start_agent(self, spec='request(str(arg0))', extra='', backend='', addresses=None):
+    def start_agent(self, spec='request(str(arg0))', extra='', backend='', addresses=None, store='store'):
         path = os.path.join(self.folder, 'agent.yaml')
         with open(path, 'w') as f:
-            f.write('agent: {socket: %s/socket, store: %s/store, scan_interval: 500ms}\n'
+            f.write('agent: {socket: %s/socket, store: %s/%s, scan_interval: 500ms}\n'
                     'services:\n'
                     '- name: shop\n'
                     '  match: [{exe: "%s"}]\n'
@@ -64,7 +65,7 @@ class Case(unittest.TestCase):
                     "  endpoints: [{spec: '%s'}]\n%s"
                     'backends:\n'
                     '- {name: oap, kind: skywalking, addresses: %s, poll: 300ms, heartbeat: 1s%s}\n'
-                    % (self.folder, self.folder, self.target, spec, extra,
+                    % (self.folder, self.folder, store, self.target, spec, extra,
                        json.dumps(addresses or [self.oap.address]), backend))
         self.log = os.path.join(self.folder, 'agent.log')
         with open(self.log, 'a') as log:
@@ -165,6 +166,30 @@ class Agent(Case):
         self.assertEqual(self.oap.polls[-1][2], self.oap.tasks[0].create)
         self.assertIsNone(target.poll())
         self.assert_segments_are_sound()
+
+    def test_last_command_time_of_a_full_disk_is_written_later(self):
+        disk = os.path.join(self.folder, 'disk')
+        os.mkdir(disk)
+        if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=320k', 'none', disk]).returncode:
+            self.skipTest('cannot mount a small tmpfs')
+        self.addCleanup(subprocess.run, ['umount', disk])
+        with open(os.path.join(disk, 'filler'), 'wb', buffering=0) as f, contextlib.suppress(OSError):
+            while f.write(b'x' * 4096):
+                pass
+        self.start_target('shop-1', '/slow=sleep:60')
+        agent = self.start_agent(store='disk/store')
+        self.wait(lambda: 'event=store_failing' in self.text())
+        self.wait(lambda: self.oap.instances)
+        self.oap.create_task('shop', '/slow', threshold=10, count=1)
+        create = self.oap.tasks[0].create
+        self.wait(lambda: any(p[2] == create for p in self.oap.polls))
+        os.unlink(os.path.join(disk, 'filler'))
+        self.wait(lambda: 'event=store_recovered' in self.text(), 40)
+        self.end(agent)
+        polls = len(self.oap.polls)
+        self.start_agent(store='disk/store')
+        self.wait(lambda: len(self.oap.polls) > polls)
+        self.assertEqual(self.oap.polls[-1][2], create)
 
     def test_mutual_tls_by_name_after_one_that_does_not_resolve(self):
         """With the filter of system calls in force: the files were read before, names and handshakes come after."""

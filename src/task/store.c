@@ -163,7 +163,8 @@ static void on_span(struct span_sink *sink, const struct sink_span *in)
 	sqlite3_stmt *st;
 	size_t bytes;
 
-	if (encode_spanblob(p, in->span, in->task, &blob, &bytes) || !store_begin(s) ||
+	/* First whether it can be written at all: to encode it is the dear part. */
+	if (!store_begin(s) || encode_spanblob(p, in->span, in->task, &blob, &bytes) ||
 	    !(st = store_statement(s, STORE_ADD_SPAN))) {
 		s->stats.n_dropped++;
 		return;

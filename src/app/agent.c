@@ -383,8 +383,10 @@ static int take_rules(struct agent *a, struct errmsg *e)
 		return r;
 	a->rules = TAKE_PTR(next);
 	warn_fixed(a);
-	if (instances_reload(a->instances, a->rules))
-		log_error("event=out_of_memory text=\"some instances were not matched anew\"");
+	if (instances_reload(a->instances, a->rules)) {
+		log_error("event=out_of_memory text=\"instances are matched by the old rules\"");
+		old = NULL; /* which they still use */
+	}
 	agent_processes_filter(a);
 	rules_source_set(a->rules_source, a->rules);
 	a->budget.limit_permille = a->rules->limits.cpu_permille;

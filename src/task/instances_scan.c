@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -301,6 +302,30 @@ static int compare_start(const void *a, const void *b)
 	return x->pid - y->pid;
 }
 
+/*
+ * The new rule of an orphaned fork, whose title may say nothing any more: that of the same service which
+ * takes it but for the title. For all others their parent or their title says it.
+ */
+static const struct rules_service *rule_of_orphan(const struct instances *t, const struct entry *en)
+{
+	const struct entry *parent = instances_entry(t, en->parent);
+	const struct rules_service *found = NULL;
+	struct facts f;
+
+	if (!en->rule || !en->forked.ino || (parent && parent->instance_id) ||
+	    facts_read(t->proc_fd, en->pid, &f))
+		return NULL;
+	for (unsigned int i = 0; !found && i < t->rules->n_services; i++) {
+		const struct rules_service *rule = &t->rules->services[i];
+
+		if (!strcmp(rule->name, en->rule->name) &&
+		    rules_match_untitled(rule, t->proc_fd, &f))
+			found = rule;
+	}
+	facts_deinit(&f);
+	return found;
+}
+
 int instances_reload(struct instances *t, const struct rules *rules)
 {
 	AUTO_FREE struct entry **all = malloc((t->by_pid.n + 1) * sizeof(*all));
@@ -315,7 +340,7 @@ int instances_reload(struct instances *t, const struct rules *rules)
 	/* Parents before their children. */
 	qsort(all, n, sizeof(*all), compare_start);
 	for (size_t i = 0; i < n; i++)
-		all[i]->rule = NULL; /* one of the old rules, which are about to go */
+		all[i]->rule = rule_of_orphan(t, all[i]); /* no old one, which are about to go */
 	for (size_t i = 0; i < n; i++)
 		reclassify(t, all[i]);
 	return 0;

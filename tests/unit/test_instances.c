@@ -82,6 +82,15 @@ static void setup(struct world *w, const char *rules)
 	assert_int_equal(instances_new(&w->t, w->rules, &o, NULL), 0);
 }
 
+static void reload(struct world *w, const char *rules)
+{
+	struct rules *next = rules_of(rules);
+
+	assert_int_equal(instances_reload(w->t, next), 0);
+	rules_free(w->rules);
+	w->rules = next;
+}
+
 static void teardown(struct world *w)
 {
 	instances_free(w->t);
@@ -253,7 +262,6 @@ static void test_forks_that_change_their_title(void **state)
 {
 	char rules[8400], exe[4096] = "";
 	const pid_t *pids;
-	struct rules *next;
 	struct world w;
 	size_t n;
 	pid_t pid;
@@ -276,6 +284,13 @@ static void test_forks_that_change_their_title(void **state)
 		instances_scan(w.t);
 	n = instances_pids(w.t, instances_at(w.t, 0)->id, &pids);
 	assert_int_equal(n, 2);
+	/* The same service with other words: what the orphan was, it is. */
+	snprintf(
+		rules, sizeof(rules),
+		"services: [{name: u, match: [{exe: /nonexistent}]}, {name: t, match: [{exe: \"%s\", cmdline: \"%s*\"}], deny: [x]}]\n",
+		exe, title);
+	reload(&w, rules);
+	assert_int_equal(instances_pids(w.t, instances_at(w.t, 0)->id, &pids), 2);
 	for (size_t i = 0; i < n; i++)
 		if (pids[i] != getpid())
 			kill(pids[i], SIGKILL);
@@ -288,10 +303,7 @@ static void test_forks_that_change_their_title(void **state)
 	stop(pid);
 
 	/* Rules that know none of them. */
-	next = rules_of("services: [{name: t, match: [{exe: /nonexistent, cmdline: x}]}]\n");
-	assert_int_equal(instances_reload(w.t, next), 0);
-	rules_free(w.rules);
-	w.rules = next;
+	reload(&w, "services: [{name: t, match: [{exe: /nonexistent, cmdline: x}]}]\n");
 	assert_null(instances_at(w.t, 0));
 	teardown(&w);
 }
@@ -345,7 +357,6 @@ static void test_held_instance_outlives_its_processes(void **state)
 static void test_reload(void **state)
 {
 	struct world w;
-	struct rules *next;
 	char v[32], text[256];
 	uint32_t id;
 	pid_t a;
@@ -362,10 +373,7 @@ static void test_reload(void **state)
 		 "services: [{name: svc, match: [{exe: \"*/sleep\", env: [%s]}], instance: i-one,"
 		 " deny: [\"i-*\"]}]\n",
 		 v);
-	next = rules_of(text);
-	assert_int_equal(instances_reload(w.t, next), 0);
-	rules_free(w.rules);
-	w.rules = next;
+	reload(&w, text);
 	assert_string_equal(w.log, "deny i-one ");
 	assert_int_equal(instances_at(w.t, 0)->id, id);
 	assert_false(instances_accepts(w.t, id));
@@ -373,10 +381,7 @@ static void test_reload(void **state)
 
 	snprintf(text, sizeof(text),
 		 "services: [{name: other, match: [{env: [%s]}], instance: x}]\n", v);
-	next = rules_of(text);
-	assert_int_equal(instances_reload(w.t, next), 0);
-	rules_free(w.rules);
-	w.rules = next;
+	reload(&w, text);
 	assert_string_equal(w.log, "-svc/i-one +other/x ");
 	assert_int_not_equal(instances_at(w.t, 0)->id, id);
 	stop(a);

@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """A running spanprof agent, as the tests of the daemon use it."""
+import atexit
 import json
 import os
 import pathlib
 import re
+import shutil
 import socket
 import subprocess
+import tempfile
 
 from harness import Spanprof, Target, check, stop, wait_until, SLOW, SPANPROF, TARGETS
 
-EXE = TARGETS / "phases-gcc-O2"
+
+def private_copy(program):
+    """A program of this test's own: what others run of it, side by side, is none of its agent's business."""
+    directory = tempfile.mkdtemp(prefix="spanprof-test-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return pathlib.Path(shutil.copy(program, directory))
+
+
+EXE = private_copy(TARGETS / "phases-gcc-O2")
 RULES = f"""
 agent: {{socket: DIR/sock, store: DIR/store.db, scan_interval: 100ms}}
 services:
@@ -124,7 +135,7 @@ class Agent:
 
 def caller(calls=5, name="a", ms=100, gap=20):
     """Makes this many slow calls once it is told to, and stays."""
-    return Target("phases-gcc-O2", "-w", "-n", calls, "-g", gap, f"{name}=sleep:{ms}")
+    return Target(EXE, "-w", "-n", calls, "-g", gap, f"{name}=sleep:{ms}")
 
 
 def metric(agent, name):

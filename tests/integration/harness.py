@@ -84,6 +84,7 @@ def main(needs=()):
     print(f"1..{len(tests)}")
     failed = 0
     for number, function in enumerate(tests, 1):
+        begin = time.monotonic()
         try:
             for need in needs:
                 need()
@@ -96,7 +97,7 @@ def main(needs=()):
             for text in traceback.format_exc().splitlines():
                 print(f"# {text}")
             print(f"not ok {number} - {function.__name__}")
-        sys.stdout.flush()
+        print(f"# {time.monotonic() - begin:.1f} s", flush=True)
     sys.exit(failed != 0)
 
 
@@ -198,6 +199,27 @@ def folder():
         shutil.rmtree(path, ignore_errors=True)
 
 
+def changed_code(pid, only=None):
+    """The bytes of a process's code that are not what the files say: breakpoints. only: of this file."""
+    changed = files = 0
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+            place, access, offset, _, inode, *path = line.split(None, 5)
+            if "x" not in access or inode == "0" or (only and path != [str(only)]):
+                continue
+            start, end = (int(x, 16) for x in place.split("-"))
+            memory.seek(start)
+            with open(path[0], "rb") as file:
+                file.seek(int(offset, 16))
+                in_file = file.read(end - start)
+            in_memory = memory.read(end - start)
+            files += 1
+            if in_memory[:len(in_file)] != in_file:
+                changed += sum(a != b for a, b in zip(in_memory, in_file))
+    check(files, f"nothing of {only or 'any file'} is mapped in process {pid}")
+    return changed
+
+
 class Target:
     """A scripted target: it says "ready", plays after go(), says "done", and ends after end()."""
 
@@ -235,8 +257,8 @@ class Target:
         self.process.stdin = open(os.devnull, "wb")
         return self.process.wait(DEADLINE)
 
-    def truth(self):
-        return read_truth(self.truth_path)
+    def truth(self, what=None):
+        return read_truth(self.truth_path, what)
 
 
 class Event:

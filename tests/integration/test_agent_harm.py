@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 
-from agentlib import Agent, RULES, caller, metric
+from agentlib import Agent, EXE, RULES, caller, metric
 from harness import SLOW, Skip, Target, check, folder, main, need_bpf, need_program, spanprof, stop, test, wait_until
 
 FORKS = 10000
@@ -71,7 +71,7 @@ def over_its_budget_nothing_new_begins():
     """Longer periods do not help when the spans themselves are too many."""
     rules = RULES.replace("scan_interval: 100ms", "scan_interval: 1h") + "limits: {cpu: 0.6%}\n"
     with folder() as d, Agent(d, rules) as agent:
-        with Target("phases-gcc-O2", "-w", "-n", "1000000", "-t", 2 * os.cpu_count(), "a=spin:1") as target:
+        with Target(EXE, "-w", "-n", "1000000", "-t", 2 * os.cpu_count(), "a=spin:1") as target:
             agent.wait_instances(1)
             task = agent.create(threshold="0", period="1ms", duration="0", parallel=1000)
             agent.wait_attached(1)

@@ -5,12 +5,13 @@
  *   phases [-o TRUTH] [-n CALLS] [-t THREADS] [-g GAP_MS] [-w] SCRIPT...
  *
  * A script is one call: "NAME=PHASE:MS,PHASE:MS,..."; the scripts are called in turn, CALLS times
- * each, by every thread. -w: prints "ready" and waits for a line on standard input before, and again
+ * each, by every thread; 0: until there is a line on standard input, or its end. -w: prints "ready" and waits for a line on standard input before, and again
  * after, so that a test can attach and look in between. request() is the endpoint: its first
  * argument is the call's name.
  */
 #include "phases.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,10 +87,17 @@ int request(const char *name, void *script_ptr)
 	return sum;
 }
 
+static int is_told_to_stop(void)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+
+	return poll(&input, 1, 0) != 0;
+}
+
 static void *thread_main(void *arg)
 {
 	(void)arg;
-	for (int n = 0; n < run.n_calls; n++) {
+	for (int n = 0; run.n_calls ? n < run.n_calls : !is_told_to_stop(); n++) {
 		for (int i = 0; i < run.n_scripts; i++) {
 			request(run.scripts[i].name, &run.scripts[i]);
 			if (run.gap_ms)

@@ -14,7 +14,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 from harness import Skip, check, folder, main, need_bpf, need_program, stop, test, wait_until, SPANPROF, TARGETS
 
@@ -36,7 +35,7 @@ services:
 
 # Moves into a control group of its own, makes the root, and becomes systemd. $1: work folder, $2: group's name.
 BOOT = r"""
-set -e
+set -ex
 mount --make-rprivate /
 mkdir -p "$1/groups" "$1/over"
 mount -t cgroup2 none "$1/groups"
@@ -73,6 +72,7 @@ TEST_TARGET = "[Unit]\nWants=spanprof-agent.service\nAfter=spanprof-agent.servic
 # Only where the log goes, a watchdog that the test can wait for, and that it runs where process numbers are others.
 DROP_IN = ("\n[Service]\nStandardError=append:/run/out/agent.log\nWatchdogSec=5\n"
            "Environment=SPANPROF_OTHER_PIDS=1\n")
+WATCHDOG_US = 5_000_000
 
 
 class Booted:
@@ -190,8 +190,9 @@ def life_under_a_real_systemd():
         top = system.run("spanprof", "top", "--metrics", "--socket", SOCKET)
         check("\nspanprof_refused_calls_total 0\n" in top.stdout, f"{top}\n{system.text()}")
         check(system.run("spanprof", "task", "list", "--socket", SOCKET).returncode == 0, "list")
-        # Its signs of life keep the watchdog quiet.
-        time.sleep(11)  # longer than two of its intervals
+        # Its signs of life keep the watchdog quiet, for longer than the interval without any.
+        first = int(system.show("WatchdogTimestampMonotonic"))
+        system.wait(lambda: int(system.show("WatchdogTimestampMonotonic")) > first + WATCHDOG_US, "signs of life")
         check(system.show("MainPID") == pid and system.show("NRestarts") == "0", system.text())
         reload = system.run("systemctl", "reload", "spanprof-agent.service")
         check(reload.returncode == 0, f"{reload}")

@@ -45,28 +45,6 @@ static __always_inline void waiting_add(__s64 n)
 		__sync_fetch_and_add(sum, n);
 }
 
-/*
- * Of a thread that runs: the scheduler does not tell of each return to a CPU (on Linux 6.18 some in ten
- * thousand are missing). Such a wait has ended no earlier than at its wake-up; its stack is given up.
- */
-static __always_inline void thread_resume(struct thread *t)
-{
-	__u64 out = t->out_ns, wake = t->wake_ns;
-
-	if (!out)
-		return;
-	t->out_ns = 0;
-	if (t->out_gen != sched_gen)
-		return;
-	waiting_add(-1);
-	count(WIRE_C_SWITCH_UNSEEN);
-	if (t->is_preempted || wake < out)
-		return;
-	t->wall.blocked_ns += wake - out;
-	t->wall_ns = wake;
-	t->wall_seq++;
-}
-
 static __always_inline void header_fill(struct wire_header *h, const struct thread *t, __u32 kind,
 					__u32 size, __u64 mono_ns)
 {
@@ -85,6 +63,20 @@ static __always_inline void ring_submit(void *record, bool is_urgent)
 		bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
 	else
 		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+/*
+ * sched.bpf.c, global. Ends the interval off CPU of the current thread that is still open, since no program
+ * was told of its return to a CPU.
+ */
+int thread_resume(struct thread *t);
+
+/* True when the thread's clock is right. False: thread_resume is at work, and what runs has interrupted it. */
+static __always_inline bool thread_is_back(struct thread *t)
+{
+	if (*(volatile __u64 *)&t->out_ns)
+		thread_resume(t);
+	return !*(volatile __u64 *)&t->out_ns;
 }
 
 /*

@@ -88,6 +88,24 @@ struct signal_struct {
 	int group_exit_code;
 };
 
+/* The scheduler's own clock of a CPU, read when it last looked. */
+struct rq {
+	__u64 clock;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+/* Only where the kernel keeps it (CONFIG_SCHED_INFO), by the clock above. */
+struct sched_info {
+	unsigned long long last_arrival; /* on a CPU */
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -99,6 +117,8 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct bpf_local_storage *bpf_storage;
 	struct uprobe_task *utask;
+	struct sched_entity se;
+	struct sched_info sched_info;
 };
 
 struct bpf_iter__task {

@@ -144,7 +144,6 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 	if (!t || slot >= WIRE_SPANS_MAX)
 		return 0;
 	s = &t->spans[slot];
-	thread_resume(t);
 	tag = __sync_lock_test_and_set(&s->tag, SPAN_FREE);
 	state = SPAN_STATE(tag);
 	if (state == SPAN_FREE)
@@ -181,6 +180,12 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 		if (top >= WIRE_SPANS_MAX || span_open(&t->spans[top]))
 			break;
 		t->depth = top;
+	}
+	/* Nobody else looks at it from now on; only an interval whose end was just missed is still open. */
+	if (!t->depth && t->out_ns) {
+		if (t->out_gen == sched_gen)
+			waiting_add(-1);
+		t->out_ns = 0;
 	}
 	return 1;
 }

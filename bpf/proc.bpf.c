@@ -65,6 +65,7 @@ static __always_inline void thread_exec(struct task_struct *task)
 
 	if (!t)
 		return;
+	thread_is_back(t);
 	spans_close_all(t, WIRE_END_EXEC);
 	t->member_gen = 0;
 	t->tid = task->pid;
@@ -123,9 +124,11 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	struct wire_proc *p;
 	__u32 instance_id, as_id;
 
-	if (t && t->depth)
+	if (t && t->depth) {
+		thread_is_back(t);
 		spans_close_all(t, is_dead || is_killed ? WIRE_END_PROCESS_EXIT
 							: WIRE_END_THREAD_EXIT);
+	}
 	if (!is_dead)
 		return 0;
 	m = bpf_map_lookup_elem(&members, &tgid);

@@ -181,9 +181,8 @@ int sample_tick(struct bpf_perf_event_data *ctx)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
 
-	if (!t || !t->depth)
+	if (!t || !t->depth || !thread_is_back(t))
 		return 0;
-	thread_resume(t);
 	if (!tick_quick(ctx, task, t))
 		tick_any(ctx, task, t);
 	return 0;

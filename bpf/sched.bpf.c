@@ -48,81 +48,102 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 	return task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
 }
 
+/* The scheduler's clock of the CPU that prev is leaving: it has just been read for the switch. */
+static __always_inline __u64 scheduler_clock(struct task_struct *prev)
+{
+	if (!bpf_core_field_exists(struct sched_entity, cfs_rq) ||
+	    !bpf_core_field_exists(struct cfs_rq, rq) ||
+	    !bpf_core_field_exists(struct sched_info, last_arrival))
+		return 0;
+	return prev->se.cfs_rq->rq->clock;
+}
+
 static __always_inline void switch_out(struct task_struct *prev, bool is_preempted, __u32 state)
 {
 	struct thread *t = thread_of(prev);
+	const struct pt_regs *regs;
 	__u64 now, sp;
 
-	if (!t || !t->depth)
+	if (!t || !t->depth || !thread_is_back(t))
 		return;
-	thread_resume(t);
 	now = bpf_ktime_get_ns();
 	t->wall.oncpu_ns += now - t->wall_ns;
 	t->wall_ns = now;
-	sp = task_regs(prev)->sp;
-	spans_check(t, sp, task_regs(prev)->ip);
+	regs = task_regs(prev);
+	sp = regs->sp;
+	spans_check(t, sp, regs->ip);
 	if (!t->depth)
 		return;
 	t->prev_state = state & 0xff;
 	t->is_preempted = is_preempted || !t->prev_state;
 	t->is_iowait = BPF_CORE_READ_BITFIELD(prev, in_iowait);
+	t->out_syscall = regs_syscall(regs);
+	regs_copy(t->out_regs.r, regs);
+	regs_unstep(prev, t->out_regs.r);
 	window_save(prev, t, sp);
+	t->out_clock = scheduler_clock(prev);
 	t->out_gen = sched_gen;
 	t->out_ns = now;
 	waiting_add(1);
 }
 
-/* Divides the time off CPU into blocked and waiting for a CPU; true when the wake-up is known. */
-static __always_inline bool wall_split(struct thread *t, __u64 now)
+/* Takes the interval that is open, to end it; 0: there is none, or it is being ended. */
+static __always_inline __u64 interval_take(struct thread *t)
 {
-	__u64 out = t->wall_ns, wake = t->wake_ns;
-	__u64 all = now - out;
+	__u64 out_ns = *(volatile __u64 *)&t->out_ns;
 
+	if (out_ns <= OUT_ENDING ||
+	    __sync_val_compare_and_swap(&t->out_ns, out_ns, OUT_ENDING) != out_ns)
+		return 0;
+	if (t->out_gen != sched_gen) {
+		t->out_ns = 0;
+		return 0;
+	}
+	waiting_add(-1);
+	return out_ns;
+}
+
+/* Divides the time off CPU into blocked and waiting for a CPU; true when the wake-up is known. */
+static __always_inline bool wall_split(struct thread *t, __u64 out, __u64 end)
+{
+	__u64 wake = t->wake_ns;
+
+	t->wall_ns = end;
+	t->wall_seq++;
 	if (t->is_preempted) {
-		t->wall.runq_ns += all;
+		t->wall.runq_ns += end - out;
 		return false;
 	}
-	if (wake > now)
-		wake = now;
+	if (wake > end)
+		wake = end;
 	if (wake >= out) {
 		t->wall.blocked_ns += wake - out;
-		t->wall.runq_ns += now - wake;
+		t->wall.runq_ns += end - wake;
 		return true;
 	}
 	if (wake && out - wake < WAKE_RACE_NS) {
 		t->wake_ns = out;
-		t->wall.runq_ns += all;
+		t->wall.runq_ns += end - out;
 		return true;
 	}
-	t->wall.blocked_ns += all;
+	t->wall.blocked_ns += end - out;
 	count(WIRE_C_WAKE_UNSEEN);
 	return false;
 }
 
-static __always_inline void switch_in(struct task_struct *next)
+/* Ends the interval that was taken. is_past: the thread has been running since. */
+static __always_inline void interval_end(struct task_struct *task, struct thread *t, __u64 out_ns,
+					 __u64 end_ns, bool is_past)
 {
-	struct thread *t = thread_of(next);
 	struct shot_source from = {};
-	struct shot shot = {};
-	struct wire_wall before;
-	bool is_woken;
+	struct shot shot = {.out_ns = out_ns, .mono_ns = end_ns};
+	struct wire_wall before = t->wall;
+	bool is_woken = wall_split(t, out_ns, end_ns);
 
-	if (!t || !t->depth || !t->out_ns)
-		return;
-	shot.out_ns = t->out_ns;
-	t->out_ns = 0;
-	if (t->out_gen != sched_gen)
-		return;
-	waiting_add(-1);
-	shot.mono_ns = bpf_ktime_get_ns();
-	before = t->wall;
-	is_woken = wall_split(t, shot.mono_ns);
-	t->wall_ns = shot.mono_ns;
-	t->wall_seq++;
-	shot.mask = spans_review(t, shot.mono_ns, shot.out_ns, &before);
+	shot.mask = spans_review(t, end_ns, out_ns, &before);
 	if (!shot.mask)
 		return;
-	t->waited_ns += shot.mono_ns - shot.out_ns;
+	t->waited_ns += end_ns - out_ns;
 	if (t->waited_ns < spans_period(t, shot.mask) / 8) {
 		count(WIRE_C_SHORT_WAIT);
 		return;
@@ -137,8 +158,63 @@ static __always_inline void switch_in(struct task_struct *next)
 		if (shot.waker_tid)
 			shot.flags |= WIRE_SNAP_F_WAKER;
 	}
-	blocked_shot(next, t, &shot, &from);
+	blocked_shot(task, t, &shot, &from);
+	from.task_stack = !is_past;
 	shot_send(t, &shot, &from);
+}
+
+static __always_inline void switch_in(struct task_struct *next)
+{
+	struct thread *t = thread_of(next);
+	__u64 out_ns;
+
+	if (!t || !t->depth)
+		return;
+	out_ns = interval_take(t);
+	if (!out_ns)
+		return;
+	interval_end(next, t, out_ns, bpf_ktime_get_ns(), false);
+	*(volatile __u64 *)&t->out_ns = 0;
+}
+
+/*
+ * When the current thread, which left its CPU at out_ns, came back. Without the scheduler's word for it,
+ * no earlier than at its wake-up.
+ */
+static __always_inline __u64 back_ns(struct task_struct *task, const struct thread *t, __u64 out_ns)
+{
+	__u64 now = bpf_ktime_get_ns(), back = out_ns;
+
+	if (!t->is_preempted && t->wake_ns > out_ns)
+		back = t->wake_ns;
+	if (t->out_clock) {
+		__u64 after = task->sched_info.last_arrival - t->out_clock;
+
+		if ((__s64)after > (__s64)(back - out_ns))
+			back = out_ns + after;
+	}
+	return back < now ? back : now;
+}
+
+/*
+ * A kernel may run no BPF programs on behalf of some processes, such as those of a machine's operator. A
+ * thread that gets the CPU of such a one comes back unseen, until a tick, a probe or its next switch-out
+ * finds it running. The window and the registers of the switch-out are still there then.
+ */
+__noinline int thread_resume(struct thread *t)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 out_ns;
+
+	if (!t)
+		return 0;
+	out_ns = interval_take(t);
+	if (!out_ns)
+		return 0;
+	count(WIRE_C_SWITCH_UNSEEN);
+	interval_end(task, t, out_ns, back_ns(task, t, out_ns), true);
+	*(volatile __u64 *)&t->out_ns = 0;
+	return 0;
 }
 
 SEC("tp_btf/sched_switch")

@@ -68,7 +68,8 @@ static __always_inline struct wire_snapshot *shot_reserve(__u32 bytes, __u32 *re
 int shot_seal(struct thread *t, struct shot *shot, struct wire_snapshot *rec);
 
 /*
- * Where the parts come from. The window: `stored` when is_stored, else the current thread's memory.
+ * Where the parts come from. Window and registers: those of the switch-out when is_stored, else the current
+ * thread's.
  * The kernel's frames: the program's context, or the task. All but the pointers are constants.
  */
 struct shot_source {
@@ -130,7 +131,6 @@ static __always_inline bool shot_finish(struct thread *t, struct shot *shot,
 					__u32 room, bool holes)
 {
 	struct window *w = &shot->window;
-	const struct pt_regs *regs;
 	__u32 frames;
 	__u8 *to;
 
@@ -149,9 +149,14 @@ static __always_inline bool shot_finish(struct thread *t, struct shot *shot,
 		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
 		return true;
 	}
-	regs = task_regs(from->task);
-	regs_copy(rec->regs.r, regs);
-	regs_unstep(from->task, rec->regs.r);
+	if (from->is_stored) {
+		rec->regs = t->out_regs;
+	} else {
+		const struct pt_regs *regs = task_regs(from->task);
+
+		regs_copy(rec->regs.r, regs);
+		regs_unstep(from->task, rec->regs.r);
+	}
 	shot->kernel_frames = frames;
 	shot_seal(t, shot, rec);
 	ring_submit(rec, false);
@@ -204,7 +209,7 @@ static __always_inline void blocked_shot(struct task_struct *task, struct thread
 	if (t->is_iowait)
 		shot->flags |= WIRE_SNAP_F_IOWAIT;
 	shot->prev_state = t->prev_state;
-	shot->syscall_nr = regs_syscall(task_regs(task));
+	shot->syscall_nr = t->out_syscall;
 	from->task = task;
 	from->is_stored = true;
 	from->task_stack = true;

@@ -145,7 +145,6 @@ static __always_inline void span_push(struct thread *t, __u32 slot, const struct
 	struct span *s = &t->spans[slot];
 
 	if (!slot) {
-		t->out_ns = 0;
 		t->waited_ns = 0;
 		t->wall_ns = bpf_ktime_get_ns();
 		s->start_ns = t->wall_ns;
@@ -288,8 +287,10 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 	}
 	call.entry_ip = ctx->ip - WIRE_COOKIE_OFF(cookie);
 	bpf_probe_read_user(&call.ret_addr, sizeof(call.ret_addr), (void *)call.sp);
-	if (t->depth)
+	if (t->depth) {
+		thread_is_back(t);
 		spans_drop_stale(t, call.ep_id, call.sp, call.ret_addr);
+	}
 	if ((ep->flags & WIRE_EP_F_BEGIN_IF_NONE) && (t->open_eps >> (call.ep_id & 63) & 1)) {
 		count(WIRE_C_NESTED_SKIP);
 		return 0;
@@ -370,6 +371,7 @@ static __always_inline int leave(struct pt_regs *ctx, bool is_uret)
 
 	if (!t || !t->depth)
 		return 0;
+	thread_is_back(t);
 	for_each_slot (i, t) {
 		struct span *s = &t->spans[i];
 		bool is_return;
@@ -416,6 +418,7 @@ int span_ret(struct pt_regs *ctx)
 
 	if (!t || !t->depth)
 		return 0;
+	thread_is_back(t);
 	for_each_slot (i, t) {
 		struct span *s = &t->spans[i];
 
@@ -461,6 +464,7 @@ int span_end(struct pt_regs *ctx)
 	machine_load(t, ctx, sp, ip);
 	if (what == VERDICT_RUN && !ops_run_leave(t, ep, WIRE_NAMED_MAX))
 		return 0;
+	thread_is_back(t);
 	if (wants_name_at_leave(t, slot))
 		ops_run_leave(t, ep, slot);
 	span_close(t, slot, WIRE_END_END_PROBE);

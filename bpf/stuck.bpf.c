@@ -31,7 +31,7 @@ int stuck_walk(struct bpf_iter__task *ctx)
 	if (!t || !t->depth)
 		return 0;
 	shot.out_ns = *(volatile __u64 *)&t->out_ns;
-	if (!shot.out_ns || t->out_gen != sched_gen)
+	if (shot.out_ns <= OUT_ENDING || t->out_gen != sched_gen)
 		return 0;
 	shot.wall = t->wall;
 	shot.mono_ns = bpf_ktime_get_ns();

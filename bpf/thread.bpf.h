@@ -79,6 +79,9 @@ struct machine {
 	__u32 skip;  /* operations to pass over */
 };
 
+/* In out_ns: the interval is being ended. What interrupts that leaves the thread's clock alone. */
+#define OUT_ENDING 1
+
 /* The storage for a thread's window: see maps.bpf.h. */
 enum thread_window {
 	THREAD_WINDOW_FIRST,
@@ -101,7 +104,8 @@ struct thread {
 
 	struct wire_wall wall;
 	__u64 wall_ns;
-	__u64 out_ns; /* off CPU since, 0: running, or not looked at */
+	__u64 out_ns;    /* off CPU since, or OUT_ENDING; 0: running, or not looked at */
+	__u64 out_clock; /* the scheduler's clock then; 0: not known */
 	__u64 wake_ns;
 	__u64 waited_ns; /* off CPU since the last off-CPU record */
 	__u64 stuck_ns;  /* when the last stuck snapshot was sent */
@@ -114,7 +118,8 @@ struct thread {
 	__u32 waker_tid;
 
 	__u32 window; /* enum thread_window */
-	__u32 pad;
+	__s32 out_syscall;
+	struct wire_regs out_regs; /* of user space, at out_ns */
 	__u64 waker_sp;
 
 	__u64 known_ret; /* a return site that has its leave probe */

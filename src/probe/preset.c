@@ -404,12 +404,12 @@ static int load_folder(struct presets *p, const char *dir, struct errmsg *e)
 }
 
 /*
- * "presets" some folders above the program: it (or a test) runs from its build folder; or where they
- * are installed with it, if that was moved as a whole.
+ * The build folder's copy, when the program (or a test) runs from there; or where they are installed
+ * with it, if that was moved as a whole.
  */
 static int load_beside(struct presets *p, struct errmsg *e)
 {
-	static const char *const ups[] = {"/../../presets", "/../../../presets",
+	static const char *const ups[] = {"/../presets", "/../../presets",
 					  "/../share/spanprof/presets"};
 	char path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);

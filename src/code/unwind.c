@@ -246,6 +246,11 @@ static void walk_from(const struct unwind_input *in, uint64_t pc, unwind_find_ru
 	ret->stop = stop;
 }
 
+static bool has_arrived(const struct unwind_stack *s)
+{
+	return s->stop == STACK_STOP_ENDPOINT || s->stop == STACK_STOP_FOREIGN;
+}
+
 void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
 		   struct unwind_stack *ret)
 {
@@ -254,11 +259,11 @@ void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *c
 	ret->returned = find_returned(in);
 	ret->left = find_left(in);
 	walk_from(in, pc, find, ctx, ret);
-	if (!in->may_trap || !in->n_spans || ret->stop == STACK_STOP_ENDPOINT ||
-	    ret->stop == STACK_STOP_FOREIGN)
+	if (has_arrived(ret) || !in->may_trap || !in->n_spans)
 		return;
 	walk_from(in, pc - 1, find, ctx, ret);
-	if (ret->stop != STACK_STOP_ENDPOINT)
+	/* Neither arrives, which is rare: to walk anew costs less than a second stack's memory. */
+	if (!has_arrived(ret))
 		walk_from(in, pc, find, ctx, ret);
 }
 

@@ -207,6 +207,14 @@ static void test_behind_a_breakpoint(void **state)
 	w.may_trap = true;
 	run(&w);
 	CHECK(&w, STACK_STOP_ENDPOINT, 0x200, 0x300);
+	/* The same in a coroutine, whose outer span is on another stack. */
+	add_span(&w, 2, 0);
+	w.spans[0].entry_sp = 0x100;
+	run(&w);
+	CHECK(&w, STACK_STOP_FOREIGN, 0x200, 0x300);
+	assert_int_equal(w.stack.span_depth[1], 2);
+	w.n_spans = 1;
+	w.spans[0] = w.spans[1];
 	/* It does not help: the stack is what the PC says. */
 	w.words[1] = 0xe00;
 	run(&w);

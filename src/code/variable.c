@@ -111,7 +111,10 @@ static bool holds_functions(int tag)
 	       tag == DW_TAG_structure_type || tag == DW_TAG_module;
 }
 
-/* One of several parts, as of a function with a .cold part, begins here; libdw names no entry then. */
+/*
+ * Of several parts, as of a function with a .cold part, the first is the one that is entered (DWARF 5,
+ * 2.18); libdw names no entry then. Empty ones do not count.
+ */
 static bool begins_at(struct variables *v, Dwarf_Die *function, uint64_t vaddr)
 {
 	Dwarf_Addr base, start, end;
@@ -122,8 +125,8 @@ static bool begins_at(struct variables *v, Dwarf_Die *function, uint64_t vaddr)
 	if (!dwarf_hasattr(function, DW_AT_ranges))
 		return false;
 	while (variables_spend(v) && (off = dwarf_ranges(function, off, &base, &start, &end)) > 0)
-		if (start == vaddr)
-			return true;
+		if (start < end)
+			return start == vaddr;
 	return false;
 }
 

@@ -316,6 +316,8 @@ static void with_a_cold_part(void **state)
 		"int main(int argc, char **argv) { return serve(argc, argv[0]); }\n";
 	struct program p = {.m = NULL};
 	struct symtab_list list = {0};
+	struct errmsg e = {""};
+	struct variable var;
 
 	if (compile_file(&p, "gcc -w -g -O2", "c", text) < 0)
 		skip();
@@ -323,6 +325,8 @@ static void with_a_cold_part(void **state)
 	assert_int_equal(list.n, 1);
 	vec_free(&list);
 	assert_int_equal(find(&p, "serve", "what").reg, RSI);
+	/* What is called there has no arguments in the registers of a call. */
+	assert_int_equal(variables_find(p.v, address(&p, "serve.cold"), "what", &var, &e), -ENOENT);
 	remove_program(&p);
 }
 

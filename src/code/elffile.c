@@ -214,25 +214,34 @@ size_t elffile_build_id(Elf *elf, uint8_t *ret, size_t max)
 	return 0;
 }
 
-/*
- * Size once unpacked; UINT64_MAX when the compression header lies. By the file: libelf would read all of
- * the section.
- */
-static uint64_t unpacked_bytes(int fd, const Elf64_Shdr *sh)
+/* Size once unpacked; UINT64_MAX when the compression header lies. */
+static uint64_t unpacked_bytes(const Elf64_Chdr *ch, const Elf64_Shdr *sh)
+{
+	return ch->ch_size / RATIO_MAX > sh->sh_size ? UINT64_MAX : ch->ch_size;
+}
+
+/* By the file: libelf would read all of the section. */
+static uint64_t unpacked_bytes_on_disk(int fd, const Elf64_Shdr *sh)
 {
 	Elf64_Chdr ch;
 
 	if (sh->sh_size < sizeof(ch) || sh->sh_offset > INT64_MAX ||
 	    pread(fd, &ch, sizeof(ch), (off_t)sh->sh_offset) != sizeof(ch))
 		return UINT64_MAX;
-	if (ch.ch_size / RATIO_MAX > sh->sh_size)
-		return UINT64_MAX;
-	return ch.ch_size;
+	return unpacked_bytes(&ch, sh);
 }
 
-uint64_t elffile_debug_bytes(Elf *elf, int fd)
+/* By what libelf has read by then, and unpacks: whatever becomes of the file. */
+static uint64_t unpacked_bytes_in_memory(Elf_Scn *scn, const Elf64_Shdr *sh)
 {
-	bool mapped = elffile_is_mapped(fd);
+	Elf64_Chdr *ch = elf64_getchdr(scn);
+
+	return ch ? unpacked_bytes(ch, sh) : UINT64_MAX;
+}
+
+/* fd -1: of what is compressed by what libelf reads of it. */
+static uint64_t sum_debug_bytes(Elf *elf, int fd, bool mapped)
+{
 	Elf_Scn *scn = NULL;
 	size_t names, seen = 0;
 	uint64_t sum = 0;
@@ -253,12 +262,21 @@ uint64_t elffile_debug_bytes(Elf *elf, int fd)
 			continue;
 		bytes = mapped ? 0 : sh->sh_size;
 		if (sh->sh_flags & SHF_COMPRESSED)
-			bytes = unpacked_bytes(fd, sh);
+			bytes = fd < 0 ? unpacked_bytes_in_memory(scn, sh)
+				       : unpacked_bytes_on_disk(fd, sh);
 		if (bytes > UINT64_MAX - sum)
 			return UINT64_MAX;
 		sum += bytes;
 	}
 	return sum;
+}
+
+uint64_t elffile_debug_bytes(Elf *elf, int fd, uint64_t max_bytes)
+{
+	bool mapped = elffile_is_mapped(fd);
+	uint64_t bytes = sum_debug_bytes(elf, fd, mapped);
+
+	return bytes > max_bytes ? bytes : sum_debug_bytes(elf, -1, mapped);
 }
 
 bool elffile_strings_end(Elf *elf)

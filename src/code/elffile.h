@@ -38,9 +38,11 @@ size_t elffile_build_id(Elf *elf, uint8_t *ret, size_t max);
 
 /*
  * Memory that the DWARF reader will take for this file's debug sections: all of what is compressed, once
- * unpacked, and of what is not mapped. Reads headers only. UINT64_MAX: one of them lies.
+ * unpacked, and of what is not mapped. More than max_bytes is told from headers only; otherwise what is
+ * compressed is in memory afterwards, so that the answer holds though the file is changed. UINT64_MAX: a
+ * header lies.
  */
-uint64_t elffile_debug_bytes(Elf *elf, int fd);
+uint64_t elffile_debug_bytes(Elf *elf, int fd, uint64_t max_bytes);
 /* Whether elffile_begin maps this file. */
 bool elffile_is_mapped(int fd);
 bool elffile_has_dwarf(Elf *elf);

@@ -146,7 +146,7 @@ static int open_one(int fd, uint64_t *budget, Elf **ret_elf, Dwarf **ret)
 		return r == -ENOMEM ? r : -ENOENT;
 	if (!elffile_has_dwarf(*ret_elf))
 		return -ENOENT;
-	bytes = elffile_debug_bytes(*ret_elf, fd);
+	bytes = elffile_debug_bytes(*ret_elf, fd, *budget);
 	if (bytes > *budget)
 		return -EFBIG;
 	*budget -= bytes;

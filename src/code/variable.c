@@ -32,7 +32,7 @@ static int open_dwarf(int fd, uint64_t *sum, uint64_t max_bytes, Elf **ret_elf, 
 		return r == -ENOMEM ? r : -ENOENT;
 	if (!elffile_has_dwarf(*ret_elf))
 		return -ENOENT;
-	bytes = elffile_debug_bytes(*ret_elf, fd);
+	bytes = elffile_debug_bytes(*ret_elf, fd, *sum < max_bytes ? max_bytes - *sum : 0);
 	*sum = bytes < UINT64_MAX - *sum ? *sum + bytes : UINT64_MAX;
 	if (*sum > max_bytes)
 		return -EFBIG;

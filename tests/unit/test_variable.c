@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_variable.c: names from the DWARF of this very program, and of C++ that it compiles. */
+#include <elfutils/libdw.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -436,6 +437,34 @@ static void claim(const struct program *p, unsigned int factor)
 	close(fd);
 }
 
+/* Its owner has it say more once it was looked at: what is unpacked is what was looked at. */
+static void a_size_that_changes(void **state)
+{
+	struct program p = {.m = NULL};
+	Elf64_Shdr sh;
+	Dwarf *dwarf;
+	Elf *elf;
+	uint64_t bytes;
+	int fd;
+
+	if (compile_program(&p, "-O2 -gz=zlib") < 0)
+		skip();
+	fd = open(p.path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(elffile_begin_dwarf(fd, &elf), 0);
+	bytes = elffile_debug_bytes(elf, fd, UINT64_MAX);
+	assert_in_range(bytes, 100, 1 << 20);
+	claim(&p, 1000);
+	dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	assert_non_null(dwarf);
+	assert_non_null(elffile_section(elf, ".debug_info", &sh));
+	assert_false(sh.sh_flags & SHF_COMPRESSED);
+	assert_in_range(sh.sh_size, 100, bytes);
+	dwarf_end(dwarf);
+	elf_end(elf);
+	close(fd);
+	remove_program(&p);
+}
+
 static void expect_refused(const struct program *p, uint64_t max_bytes, const char *why)
 {
 	struct binaries *all;
@@ -493,6 +522,7 @@ int main(void)
 		cmocka_unit_test(in_memory_of_clang),
 		cmocka_unit_test(split_up),
 		cmocka_unit_test(with_a_cold_part),
+		cmocka_unit_test(a_size_that_changes),
 		cmocka_unit_test(packed_over_the_limit),
 	};
 

@@ -142,3 +142,8 @@ void dies_skip(struct dies *w)
 {
 	w->skipped = w->depth;
 }
+
+bool dies_are_cut(const struct dies *w)
+{
+	return w->steps_left == 0;
+}

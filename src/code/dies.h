@@ -39,6 +39,8 @@ bool dies_spend(struct dies_budget *b, uint64_t n_steps);
 void dies_begin(struct dies *w, Dwarf_Die *root, struct dies_budget *budget, uint64_t max_steps);
 /* Goes on to the next DIE: false when there is none, the DWARF is broken, or the budget is used up. */
 bool dies_next(struct dies *w);
+/* The walk has ended because of its own limit, before its end. */
+bool dies_are_cut(const struct dies *w);
 /* What is below the DIE at hand is left out. */
 void dies_skip(struct dies *w);
 

@@ -69,21 +69,28 @@ static uint64_t held_bytes(const struct linecache *c)
 	return sum;
 }
 
+/* What the others leave for f; 1: nothing, as 0 means no limit. */
+static uint64_t room_for(const struct linecache *c, const struct linecache_file *f)
+{
+	uint64_t others = held_bytes(c) - (f->lines ? srcline_bytes(f->lines) : 0);
+
+	if (!c->max_bytes)
+		return 0;
+	return others < c->max_bytes ? c->max_bytes - others : 1;
+}
+
 static int open_lines(struct linecache *c, struct linecache_file *f)
 {
 	struct srcline_options o = {.search = c->search,
 				    .max_steps = c->max_steps,
 				    .n_spent = f->n_steps,
+				    .n_cut = c->n_cut,
 				    .shall_stop = c->shall_stop,
 				    .ctx = c->stop_ctx};
 	int r;
 
 	do {
-		uint64_t held = held_bytes(c);
-
-		/* 1: no room, as 0 means no limit. */
-		if (c->max_bytes)
-			o.max_bytes = held < c->max_bytes ? c->max_bytes - held : 1;
+		o.max_bytes = room_for(c, f);
 		r = srcline_new(&f->lines, f->module, f->debug, &o);
 	} while (r == -EFBIG && close_another(c, f));
 	return r;
@@ -118,18 +125,19 @@ static bool shall_stop(const struct linecache *c)
 	return c->shall_stop && c->clock % ASK_EVERY == 0 && c->shall_stop(c->stop_ctx);
 }
 
-size_t linecache_find(struct linecache *c, struct linecache_file *f, uint64_t vaddr,
-		      struct srcline_frame *ret)
+int linecache_find(struct linecache *c, struct linecache_file *f, uint64_t vaddr,
+		   struct srcline_frame *ret)
 {
-	size_t n;
+	int n = linecache_open(c, f);
 
-	if (linecache_open(c, f) || !f->lines)
-		return 0;
+	if (n || !f->lines)
+		return n;
 	f->used = ++c->clock;
 	if (shall_stop(c)) {
 		leave_out(c, f);
 		return 0;
 	}
+	srcline_limit(f->lines, room_for(c, f));
 	n = srcline_find(f->lines, vaddr, ret);
 	if (srcline_is_worn_out(f->lines)) {
 		leave_out(c, f);

@@ -29,6 +29,8 @@ struct linecache {
 	uint64_t max_steps; /* of one file that is not root's, until the next rest; 0: wide */
 	bool (*shall_stop)(void *ctx); /* true: all files are left out from now on; may be NULL */
 	void *stop_ctx;
+	uint64_t *
+		n_cut; /* borrowed; counts units and functions that are read in part; may be NULL */
 	void (*on_left_out)(void *ctx, const struct linecache_file *file);
 	void *ctx;
 	VEC(struct linecache_file *) open;
@@ -41,8 +43,8 @@ void linecache_close(struct linecache *c, struct linecache_file *f);
 /* Nothing more is asked for a while: afterwards it may be opened as often as at first. */
 void linecache_rest(struct linecache *c, struct linecache_file *f);
 /* As srcline_find. */
-size_t linecache_find(struct linecache *c, struct linecache_file *f, uint64_t vaddr,
-		      struct srcline_frame *ret);
+int linecache_find(struct linecache *c, struct linecache_file *f, uint64_t vaddr,
+		   struct srcline_frame *ret);
 void linecache_deinit(struct linecache *c);
 
 #endif

@@ -95,6 +95,7 @@ struct srcline {
 	VEC(struct function *) functions; /* owned */
 	struct hash function_of_die;
 	struct dies_budget budget;
+	uint64_t *n_cut;     /* borrowed: counts what is read in part only; may be NULL */
 	uint64_t max_bytes;  /* for all of it; 0: the limits above */
 	uint64_t base_bytes; /* memory that the unpacked sections take */
 	uint64_t held_bytes; /* estimate of what look-ups have added to it */
@@ -216,6 +217,7 @@ int srcline_new(struct srcline **ret, struct module *m, const struct debugfile *
 		return -ENOMEM;
 	s->fd = s->alt_fd = s->own_alt_fd = -1;
 	s->max_bytes = options->max_bytes;
+	s->n_cut = options->n_cut;
 	r = choose_file(s, m, debug, options->search);
 	s->budget = (struct dies_budget){
 		.left = TOTAL_STEPS_MAX, .shall_stop = options->shall_stop, .ctx = options->ctx};
@@ -239,6 +241,11 @@ struct srcline *srcline_free(struct srcline *s)
 	cleanup_fd(&s->own_alt_fd);
 	free(s);
 	return NULL;
+}
+
+void srcline_limit(struct srcline *s, uint64_t max_bytes)
+{
+	s->max_bytes = max_bytes;
 }
 
 uint64_t srcline_bytes(const struct srcline *s)
@@ -294,20 +301,31 @@ static const struct range *ranges_find(const struct ranges *r, uint64_t addr)
 	return best;
 }
 
+/* Not all of a unit or a function was read, because of a limit of its own. */
+static void note_cut(struct srcline *s)
+{
+	if (s->n_cut)
+		++*s->n_cut;
+}
+
 /* Adds all ranges of a DIE; the number added, or a negative errno. */
-static int ranges_add_die(struct ranges *r, Dwarf_Die *die, struct dies_budget *budget)
+static int ranges_add_die(struct srcline *s, struct ranges *r, Dwarf_Die *die)
 {
 	Dwarf_Addr base, lo, hi;
 	uint64_t off = dwarf_dieoffset(die);
 	ptrdiff_t next = 0;
 	int n = 0;
 
-	for (int seen = 0; seen < RANGES_MAX && r->v.n < UNIT_RANGES_MAX; seen++) {
-		if (seen % RANGES_OF_STEP == RANGES_OF_STEP - 1 && !dies_spend(budget, 1))
+	for (int seen = 0;; seen++) {
+		if (seen % RANGES_OF_STEP == RANGES_OF_STEP - 1 && !dies_spend(&s->budget, 1))
 			break;
 		next = dwarf_ranges(die, next, &base, &lo, &hi);
 		if (next <= 0)
 			break;
+		if (seen == RANGES_MAX || r->v.n == UNIT_RANGES_MAX) {
+			note_cut(s);
+			break;
+		}
 		/* Code that the linker threw away begins at 0. */
 		if (lo == 0 || hi <= lo)
 			continue;
@@ -318,25 +336,30 @@ static int ranges_add_die(struct ranges *r, Dwarf_Die *die, struct dies_budget *
 	return n;
 }
 
-static void list_units(struct srcline *s)
+static int list_units(struct srcline *s)
 {
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die die;
 	uint8_t type;
-	size_t n = 0;
 
-	s->units_listed = true;
-	while (n++ < UNITS_MAX && dies_spend(&s->budget, 1) &&
-	       dwarf_get_units(s->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0) {
-		s->held_bytes += 256;
-		if (type == DW_UT_compile && ranges_add_die(&s->units, &die, &s->budget) < 0)
+	for (size_t n = 0; dies_spend(&s->budget, 1) &&
+			   dwarf_get_units(s->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0;
+	     n++) {
+		if (n == UNITS_MAX) {
+			note_cut(s);
 			break;
+		}
+		s->held_bytes += 256;
+		if (type == DW_UT_compile && ranges_add_die(s, &s->units, &die) < 0)
+			return -ENOMEM;
 	}
 	ranges_sort(&s->units);
+	s->units_listed = true;
+	return 0;
 }
 
 /* Offset of the unit's DIE, 0 for none (0 is inside the first header). */
-static uint64_t find_unit_die(struct srcline *s, uint64_t addr)
+static int find_unit_die(struct srcline *s, uint64_t addr, uint64_t *ret)
 {
 	const struct range *r;
 	Dwarf_Aranges *all;
@@ -345,12 +368,15 @@ static uint64_t find_unit_die(struct srcline *s, uint64_t addr)
 	size_t n;
 
 	if (dwarf_getaranges(s->dwarf, &all, &n) == 0 && (one = dwarf_getarange_addr(all, addr)) &&
-	    dwarf_getarangeinfo(one, NULL, NULL, &off) == 0)
-		return off;
-	if (!s->units_listed)
-		list_units(s);
+	    dwarf_getarangeinfo(one, NULL, NULL, &off) == 0) {
+		*ret = off;
+		return 0;
+	}
+	if (!s->units_listed && list_units(s))
+		return -ENOMEM;
 	r = ranges_find(&s->units, addr);
-	return r ? r->die : 0;
+	*ret = r ? r->die : 0;
+	return 0;
 }
 
 static bool may_hold_functions(int tag, bool deep)
@@ -374,18 +400,21 @@ static bool may_hold_functions(int tag, bool deep)
 
 static int list_functions(struct srcline *s, struct unit *u, Dwarf_Die *cu)
 {
+	bool too_deep = false;
 	struct dies w;
 
 	dies_begin(&w, cu, &s->budget, UNIT_STEPS_MAX);
 	while (dies_next(&w)) {
 		int tag = dwarf_tag(&w.die);
 
-		if (tag == DW_TAG_subprogram &&
-		    ranges_add_die(&u->functions, &w.die, &s->budget) < 0)
+		if (tag == DW_TAG_subprogram && ranges_add_die(s, &u->functions, &w.die) < 0)
 			return -ENOMEM;
 		if (w.depth > DEPTH_MAX || !may_hold_functions(tag, u->deep))
 			dies_skip(&w);
+		too_deep |= w.depth > DEPTH_MAX;
 	}
+	if (too_deep || dies_are_cut(&w))
+		note_cut(s);
 	return 0;
 }
 
@@ -403,36 +432,42 @@ static int fill_unit(struct srcline *s, struct unit *u)
 	return r;
 }
 
-static struct unit *get_unit(struct srcline *s, uint64_t die)
+static int get_unit(struct srcline *s, uint64_t die, struct unit **ret)
 {
 	uint64_t *known = hash_get(&s->unit_of_die, die);
 	struct unit *u;
 
-	if (known)
-		return s->open_units.at[*known];
+	if (known) {
+		*ret = s->open_units.at[*known];
+		return 0;
+	}
 	u = calloc(1, sizeof(*u));
 	if (!u)
-		return NULL;
+		return -ENOMEM;
 	u->die = die;
 	if (fill_unit(s, u) || hash_set(&s->unit_of_die, die, s->open_units.n) ||
 	    vec_push(&s->open_units, u)) {
 		hash_remove(&s->unit_of_die, die);
 		vec_free(&u->functions.v);
 		free(u);
-		return NULL;
+		return -ENOMEM;
 	}
-	return u;
+	*ret = u;
+	return 0;
 }
 
-/* The DIE of the function that holds addr. Functions inside functions are listed when they are needed. */
-static bool find_function(struct srcline *s, struct unit *u, uint64_t addr, Dwarf_Die *ret)
+/*
+ * The DIE of the function that holds addr: 1, or 0 when there is none. Functions inside functions are
+ * listed when they are needed.
+ */
+static int find_function(struct srcline *s, struct unit *u, uint64_t addr, Dwarf_Die *ret)
 {
 	const struct range *r = ranges_find(&u->functions, addr);
 
 	if (!r && !u->deep) {
 		u->deep = true;
 		if (fill_unit(s, u))
-			return false;
+			return -ENOMEM;
 		r = ranges_find(&u->functions, addr);
 	}
 	return r && dwarf_offdie(s->dwarf, r->die, ret);
@@ -449,6 +484,7 @@ static void end_nodes(struct function *f, size_t *last, size_t *n_open, unsigned
 static int fill_function(struct srcline *s, struct function *f, Dwarf_Die *function)
 {
 	size_t open[DEPTH_MAX + 1], n_open = 0;
+	bool too_deep = false;
 	struct dies w;
 
 	dies_begin(&w, function, &s->budget, FUNCTION_STEPS_MAX);
@@ -462,7 +498,7 @@ static int fill_function(struct srcline *s, struct function *f, Dwarf_Die *funct
 
 		end_nodes(f, open, &n_open, w.depth);
 		if (node.is_inlined || tag == DW_TAG_lexical_block)
-			n = ranges_add_die(&f->ranges, &w.die, &s->budget);
+			n = ranges_add_die(s, &f->ranges, &w.die);
 		if (n < 0)
 			return n;
 		if (n > 0) {
@@ -473,31 +509,37 @@ static int fill_function(struct srcline *s, struct function *f, Dwarf_Die *funct
 		}
 		if (n == 0 || w.depth > DEPTH_MAX)
 			dies_skip(&w);
+		too_deep |= n > 0 && w.depth > DEPTH_MAX;
 	}
 	end_nodes(f, open, &n_open, 0);
+	if (too_deep || f->nodes.n == FUNCTION_NODES_MAX || dies_are_cut(&w))
+		note_cut(s);
 	s->held_bytes +=
 		f->nodes.cap * sizeof(f->nodes.at[0]) + f->ranges.v.cap * sizeof(f->ranges.v.at[0]);
 	return 0;
 }
 
-static struct function *get_function(struct srcline *s, Dwarf_Die *die)
+static int get_function(struct srcline *s, Dwarf_Die *die, struct function **ret)
 {
 	uint64_t off = dwarf_dieoffset(die), *known = hash_get(&s->function_of_die, off);
 	struct function *f;
 
-	if (known)
-		return s->functions.at[*known];
+	if (known) {
+		*ret = s->functions.at[*known];
+		return 0;
+	}
 	f = calloc(1, sizeof(*f));
 	if (!f)
-		return NULL;
+		return -ENOMEM;
 	f->die = off;
 	if (fill_function(s, f, die) || hash_set(&s->function_of_die, off, s->functions.n) ||
 	    vec_push(&s->functions, f)) {
 		hash_remove(&s->function_of_die, off);
 		function_free(f);
-		return NULL;
+		return -ENOMEM;
 	}
-	return f;
+	*ret = f;
+	return 0;
 }
 
 struct chain {
@@ -535,6 +577,8 @@ static void find_inlined(struct srcline *s, const struct function *f, uint64_t a
 		end = n->next;
 		i++;
 	}
+	if (i < end)
+		note_cut(s);
 	dies_spend(&s->budget, n_seen / NODES_OF_STEP);
 }
 
@@ -585,8 +629,10 @@ static bool line_program_is_sane(struct srcline *s, struct unit *u, Dwarf_Die *c
 	    bytes - off < sizeof(length))
 		return false;
 	memcpy(&length, data + off, sizeof(length));
-	if (length > LINE_PROGRAM_MAX_BYTES)
+	if (length > LINE_PROGRAM_MAX_BYTES) {
+		note_cut(s);
 		return false;
+	}
 	if (!dies_spend(&s->budget, length / LINE_BYTES_OF_STEP))
 		return false;
 	s->held_bytes += (uint64_t)length * LINE_HELD_FACTOR;
@@ -619,13 +665,13 @@ static void find_call_line(Dwarf_Die *cu, Dwarf_Die *inlined, struct srcline_fra
 		f->file = dwarf_filesrc(files, idx, NULL, NULL);
 }
 
-static size_t fill_frames(struct srcline *s, struct unit *u, uint64_t addr,
-			  struct srcline_frame *ret)
+static int fill_frames(struct srcline *s, struct unit *u, uint64_t addr, struct srcline_frame *ret)
 {
-	const struct function *f;
+	struct function *f;
 	struct chain c = {};
 	bool lines;
 	Dwarf_Die cu;
+	int r;
 
 	if (!dwarf_offdie(s->dwarf, u->die, &cu))
 		return 0;
@@ -633,18 +679,20 @@ static size_t fill_frames(struct srcline *s, struct unit *u, uint64_t addr,
 	memset(ret, 0, SRCLINE_FRAMES_MAX * sizeof(*ret));
 	if (lines)
 		find_line(&cu, addr, &ret[0]);
-	if (!find_function(s, u, addr, &c.dies[0]))
-		return ret[0].file ? 1 : 0;
+	r = find_function(s, u, addr, &c.dies[0]);
+	if (r <= 0)
+		return r < 0 ? r : ret[0].file != NULL;
 	c.n = 1;
-	f = get_function(s, &c.dies[0]);
-	if (f)
-		find_inlined(s, f, addr, &c);
+	r = get_function(s, &c.dies[0], &f);
+	if (r < 0)
+		return r;
+	find_inlined(s, f, addr, &c);
 	for (size_t i = 0; i < c.n; i++) {
 		name_frame(&c.dies[c.n - 1 - i], &ret[i]);
 		if (i > 0 && lines)
 			find_call_line(&cu, &c.dies[c.n - i], &ret[i]);
 	}
-	return c.n;
+	return (int)c.n;
 }
 
 /* Opening again costs as much as was unpacked: the larger that is, the more may be added. */
@@ -654,16 +702,21 @@ static bool holds_too_much(const struct srcline *s)
 	       (s->max_bytes && s->held_bytes > s->max_bytes - s->base_bytes);
 }
 
-size_t srcline_find(struct srcline *s, uint64_t vaddr, struct srcline_frame *ret)
+int srcline_find(struct srcline *s, uint64_t vaddr, struct srcline_frame *ret)
 {
 	struct unit *u;
 	uint64_t die;
+	int r = 0;
 
 	if (holds_too_much(s))
 		close_dwarf(s);
-	if (!s->dwarf && open_dwarf(s))
-		return 0;
-	die = find_unit_die(s, vaddr);
-	u = die ? get_unit(s, die) : NULL;
-	return u ? fill_frames(s, u, vaddr, ret) : 0;
+	if (!s->dwarf)
+		r = open_dwarf(s);
+	if (r)
+		return r == -ENOMEM ? r : 0;
+	r = find_unit_die(s, vaddr, &die);
+	if (r || !die)
+		return r;
+	r = get_unit(s, die, &u);
+	return r ? r : fill_frames(s, u, vaddr, ret);
 }

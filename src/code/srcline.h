@@ -24,6 +24,8 @@ struct srcline_options {
 	uint64_t max_bytes;              /* memory for what is unpacked and read; 0: wide limits */
 	uint64_t max_steps; /* work on a file that is not root's (see dies.h); 0: a wide limit */
 	uint64_t n_spent;   /* of that, before: by an srcline of the same file that was freed */
+	uint64_t *
+		n_cut; /* borrowed; counts units and functions that are read in part; may be NULL */
 	bool (*shall_stop)(void *ctx); /* asked during long work: true wears it out; may be NULL */
 	void *ctx;
 };
@@ -43,6 +45,8 @@ struct srcline_frame {
 int srcline_new(struct srcline **ret, struct module *m, const struct debugfile *debug,
 		const struct srcline_options *options);
 struct srcline *srcline_free(struct srcline *s);
+/* As max_bytes, from now on: others hold more or less than before. */
+void srcline_limit(struct srcline *s, uint64_t max_bytes);
 /* Memory that it holds, estimated: never much more than max_bytes. */
 uint64_t srcline_bytes(const struct srcline *s);
 /* What was spent so far. */
@@ -52,9 +56,9 @@ bool srcline_is_worn_out(const struct srcline *s);
 
 /*
  * Frames at an ELF virtual address, innermost inlined one first, at most SRCLINE_FRAMES_MAX (the
- * outermost is kept). The number of frames, 0 when DWARF has nothing. Texts are borrowed until the next
- * call and hold any byte but NUL.
+ * outermost is kept). The number of frames, 0 when DWARF has nothing; -ENOMEM. Texts are borrowed until
+ * the next call and hold any byte but NUL.
  */
-size_t srcline_find(struct srcline *s, uint64_t vaddr, struct srcline_frame *ret);
+int srcline_find(struct srcline *s, uint64_t vaddr, struct srcline_frame *ret);
 
 #endif

@@ -132,6 +132,7 @@ int symbolizer_new(struct symbolizer **ret, struct profile *profile,
 				      .max_steps = options->debug_max_steps,
 				      .shall_stop = options->shall_stop,
 				      .stop_ctx = options->ctx,
+				      .n_cut = &profile->counters.v[COUNTER_DEBUG_CUT],
 				      .on_left_out = on_left_out,
 				      .ctx = s};
 	*ret = TAKE_PTR(s);
@@ -428,11 +429,14 @@ static int add_frames(struct symbolizer *s, struct known_module *k,
 {
 	struct srcline_frame lines[SRCLINE_FRAMES_MAX];
 	uint64_t vaddr = l->module_off;
-	size_t n = s->options.lines ? linecache_find(&s->lines, &k->lines, vaddr, lines) : 0;
+	int r = s->options.lines ? linecache_find(&s->lines, &k->lines, vaddr, lines) : 0;
 	struct names names;
-	int r = 0;
+	size_t n;
 
-	n = join_split_parts(lines, n);
+	if (r < 0)
+		return r;
+	n = join_split_parts(lines, (size_t)r);
+	r = 0;
 	if (n > 1 && l->flags & PROFILE_LOCATION_FUNCTION) {
 		lines[0] = lines[n - 1];
 		n = 1;

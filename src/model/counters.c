@@ -92,6 +92,9 @@ static const struct counter_text table[] = {
 	{"debug_left_out",
 	 "files without lines and inlined frames: their debug information is too large or takes too long",
 	 false},
+	{"debug_cut",
+	 "source files, functions and places with some lines or inlined frames missing: too much debug information",
+	 false},
 };
 _Static_assert(ARRAY_SIZE(table) == COUNTER_MAX, "each counter has a name");
 

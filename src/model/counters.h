@@ -43,6 +43,7 @@ enum counter {
 	COUNTER_FORK_LATE,         /* first child of a process that was probed alone */
 	COUNTER_EXEC_LATE,      /* program of a watched file that was probed only after its start */
 	COUNTER_DEBUG_LEFT_OUT, /* file without lines: its DWARF is over the limit of memory */
+	COUNTER_DEBUG_CUT, /* unit or function whose DWARF is read in part: limits of its own */
 	COUNTER_MAX
 };
 

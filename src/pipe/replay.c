@@ -219,7 +219,7 @@ static int on_totals(void *ctx, uint64_t duration_ns, const struct counters *c)
 
 	p->duration_ns = duration_ns;
 	memcpy(p->counters.v, c->v, WIRE_C_MAX * sizeof(c->v[0]));
-	for (unsigned int id = COUNTER_RETSITE_REFUSED; id < COUNTER_MAX; id++)
+	for (unsigned int id = COUNTER_RETSITE_REFUSED; id < COUNTER_DEBUG_LEFT_OUT; id++)
 		p->counters.v[id] = c->v[id];
 	r->totals_seen = true;
 	return pipeline_finish(r->pipeline, p->start_mono_ns + duration_ns);

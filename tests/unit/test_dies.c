@@ -471,6 +471,23 @@ static void test_nested_inlined_calls_cost_once(void **state)
 	check_steps(INLINED, SRCLINE_FRAMES_MAX);
 }
 
+/* 64 levels of them are read, which is counted once, and 32 inlined calls told of an address. */
+static void test_what_is_cut_is_counted(void **state)
+{
+	struct bytes b = nested_function(INLINED);
+	struct srcline_frame frames[SRCLINE_FRAMES_MAX];
+	struct module *m = open_module(&b);
+	struct srcline *s = NULL;
+	uint64_t n_cut = 0;
+
+	assert_int_equal(srcline_new(&s, m, NULL, &(struct srcline_options){.n_cut = &n_cut}), 0);
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(srcline_find(s, CODE_LO + i, frames), SRCLINE_FRAMES_MAX);
+	assert_int_equal(n_cut, 1 + 10);
+	srcline_free(s);
+	module_unref(m);
+}
+
 static void count_told(void *ctx, const struct linecache_file *file)
 {
 	++*(unsigned int *)ctx;
@@ -549,6 +566,7 @@ int main(void)
 		cmocka_unit_test(test_a_unit_that_is_cut_off),
 		cmocka_unit_test(test_nested_blocks_cost_once),
 		cmocka_unit_test(test_nested_inlined_calls_cost_once),
+		cmocka_unit_test(test_what_is_cut_is_counted),
 		cmocka_unit_test(test_too_much_work_is_left_out),
 		cmocka_unit_test(test_stopped_before_it_begins),
 		cmocka_unit_test(test_variables_of_nested_blocks),

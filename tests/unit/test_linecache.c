@@ -69,10 +69,10 @@ static int teardown(void **state)
 	return 0;
 }
 
-static size_t find(struct fixture *f, int i)
+static int find(struct fixture *f, int i)
 {
 	struct srcline_frame frames[SRCLINE_FRAMES_MAX];
-	size_t n = linecache_find(&f->c, &f->files[i], f->vaddr, frames);
+	int n = linecache_find(&f->c, &f->files[i], f->vaddr, frames);
 
 	if (n)
 		assert_true(frames[0].file && frames[0].line);
@@ -114,6 +114,24 @@ static void test_the_oldest_makes_room(void **state)
 		assert_non_null(f->files[i % FILES].lines);
 		assert_null(f->files[!(i % FILES)].lines);
 	}
+	assert_int_equal(f->n_told, 0);
+}
+
+/* What a file may hold is not what was left when it was opened: the other one has gone since. */
+static void test_room_grows_when_another_goes(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t with_unit;
+
+	assert_true(find(f, 1) > 0);
+	with_unit = srcline_bytes(f->files[1].lines);
+	assert_true(with_unit > 3 * f->bytes);
+	linecache_close(&f->c, &f->files[1]);
+	f->c.max_bytes = with_unit + f->bytes / 2;
+	assert_int_equal(linecache_open(&f->c, &f->files[0]), 0);
+	for (int i = 0; i < 1000; i++)
+		assert_true(find(f, 1) > 0);
+	assert_null(f->files[0].lines);
 	assert_int_equal(f->n_told, 0);
 }
 
@@ -166,6 +184,7 @@ int main(void)
 		TEST(test_without_limit_all_stay_open),
 		TEST(test_too_large_is_left_out_and_told_once),
 		TEST(test_the_oldest_makes_room),
+		TEST(test_room_grows_when_another_goes),
 		TEST(test_no_file_is_opened_again_and_again),
 		TEST(test_after_a_rest_it_counts_anew),
 		TEST(test_file_without_lines),

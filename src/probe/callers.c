@@ -13,6 +13,7 @@ enum {
 	JUMPS_MAX = 512,
 	TARGETS_MAX = 32,
 	FUNCTION_MAX = 1 << 20, /* larger functions are not decoded to verify a call */
+	JUMPER_MAX = 4 << 10,   /* nor larger ones to see that they end by a jump */
 };
 
 struct search {
@@ -174,6 +175,57 @@ static void note_call(struct search *s, uint64_t ret_addr)
 	c->ret_addr[c->n++] = ret_addr;
 }
 
+/* A function that may end by a jump to the target, while it is decoded. */
+struct jumper {
+	const struct search *s;
+	uint64_t start, end, at, jump;
+	bool found; /* the jump is an instruction of it */
+};
+
+static bool leads_there(const struct search *s, const struct insn *i)
+{
+	if (i->flow == INSN_JMP_INDIRECT)
+		return i->target_known && is_slot(s, i->target);
+	return is_target(s, i->target);
+}
+
+/* False: it is left in another way. A pointer may be one to what mostly leads there, as hooks do. */
+static bool follow_jumper(void *ctx, const struct insn *i)
+{
+	struct jumper *j = ctx;
+	bool inside = i->target_known && i->target >= j->start && i->target < j->end;
+
+	j->found |= j->at == j->jump && leads_there(j->s, i);
+	j->at += i->bytes;
+	switch (i->flow) {
+	case INSN_RET:
+		return false;
+	case INSN_JMP:
+	case INSN_JCC:
+		return inside || leads_there(j->s, i);
+	default:
+		return true;
+	}
+}
+
+static void note_jump(struct search *s, uint64_t jump)
+{
+	struct callers *c = s->found;
+	struct jumper j = {.s = s, .jump = jump};
+	uint64_t bytes;
+
+	if (c->n_jumpers == JUMPERS_MAX || !binary_function(s->b, jump, &j.start, &bytes) ||
+	    bytes > JUMPER_MAX || is_target(s, j.start))
+		return;
+	for (size_t i = 0; i < c->n_jumpers; i++)
+		if (c->jumpers[i] == j.start)
+			return;
+	j.at = j.start;
+	j.end = j.start + bytes;
+	if (each_insn(s->b, j.start, j.end, follow_jumper, &j) && j.found)
+		c->jumpers[c->n_jumpers++] = j.start;
+}
+
 /* The stub is called at its first instruction: the jump, or an endbr64 or a prefix before it. */
 static void note_stub(struct search *s, uint64_t jump)
 {
@@ -182,6 +234,15 @@ static void note_stub(struct search *s, uint64_t jump)
 	for (size_t i = 0; i < sizeof(leads); i++)
 		add_target(s, jump - leads[i]);
 }
+
+enum {
+	CALL_REL32 = 0xe8,
+	JMP_REL32 = 0xe9,
+	JMP_REL8 = 0xeb,
+	INDIRECT = 0xff,
+	JMP_RIP = 0x25,
+	CALL_RIP = 0x15,
+};
 
 /* "call rel32" */
 static void look_at_call(struct search *s, const uint8_t *p, uint64_t vaddr)
@@ -192,31 +253,56 @@ static void look_at_call(struct search *s, const uint8_t *p, uint64_t vaddr)
 		note_call(s, next);
 }
 
-/* FF 25 rel32: jmp through the GOT, FF 15 rel32: call through it */
+/* "jmp rel32", "jmp rel8" */
+static void look_at_jump(struct search *s, const uint8_t *p, uint64_t vaddr)
+{
+	int64_t far = 5 + (int64_t)read_rel32(p + 1), near = 2 + (int64_t)(int8_t)p[1];
+
+	if (is_target(s, vaddr + (uint64_t)(p[0] == JMP_REL8 ? near : far)))
+		note_jump(s, vaddr);
+}
+
+/* A jump or a call through the GOT. */
 static void look_at_indirect(struct search *s, const uint8_t *p, uint64_t vaddr)
 {
 	uint64_t next = vaddr + 6;
-	uint8_t wanted = s->want_stubs ? 0x25 : 0x15;
 
-	if (p[1] != wanted || !is_slot(s, next + (uint64_t)(int64_t)read_rel32(p + 2)))
+	if (!is_slot(s, next + (uint64_t)(int64_t)read_rel32(p + 2)))
 		return;
-	if (s->want_stubs)
+	if (s->want_stubs && p[1] == JMP_RIP)
 		note_stub(s, vaddr);
-	else
+	else if (!s->want_stubs && p[1] == JMP_RIP)
+		note_jump(s, vaddr);
+	else if (!s->want_stubs && p[1] == CALL_RIP)
 		note_call(s, next);
 }
 
 /* Each place of a byte at which at least 6 bytes are left; memchr is many times faster than a loop. */
+static void search_byte(struct search *s, uint8_t byte, const uint8_t *p, size_t n, uint64_t vaddr)
+{
+	const uint8_t *end = n < 6 ? p : p + n - 5;
+
+	for (const uint8_t *at = p; at < end && (at = memchr(at, byte, (size_t)(end - at))); at++) {
+		uint64_t here = vaddr + (uint64_t)(at - p);
+
+		if (byte == CALL_REL32)
+			look_at_call(s, at, here);
+		else if (byte == JMP_REL32 || byte == JMP_REL8)
+			look_at_jump(s, at, here);
+		else
+			look_at_indirect(s, at, here);
+	}
+}
+
 static void search_bytes(struct search *s, const uint8_t *p, size_t n, uint64_t vaddr)
 {
-	const uint8_t *end = n < 6 ? p : p + n - 5, *at;
-
-	if (!s->want_stubs)
-		for (at = p; at < end && (at = memchr(at, 0xe8, (size_t)(end - at))); at++)
-			look_at_call(s, at, vaddr + (uint64_t)(at - p));
+	if (!s->want_stubs) {
+		search_byte(s, CALL_REL32, p, n, vaddr);
+		search_byte(s, JMP_REL32, p, n, vaddr);
+		search_byte(s, JMP_REL8, p, n, vaddr);
+	}
 	if (s->slots.n)
-		for (at = p; at < end && (at = memchr(at, 0xff, (size_t)(end - at))); at++)
-			look_at_indirect(s, at, vaddr + (uint64_t)(at - p));
+		search_byte(s, INDIRECT, p, n, vaddr);
 }
 
 static bool search_section(void *ctx, const char *name, const struct section *sec)
@@ -246,6 +332,8 @@ int find_callers(const struct callers_input *in, struct callers *ret)
 	struct search s = {.b = in->binary, .found = ret, .chunk = chunk};
 	int r = 0;
 
+	ret->n = ret->n_jumpers = 0;
+	ret->more = false;
 	if (!chunk)
 		return -ENOMEM;
 	if (in->vaddr)

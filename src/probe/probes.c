@@ -8,15 +8,13 @@
 
 #include "base/cleanup.h"
 #include "base/vec.h"
+#include "probe/ahead.h"
 #include "probe/binary.h"
 #include "probe/callers.h"
 #include "probe/detach.h"
 #include "probe/plan.h"
 #include "probe/retsites.h"
 #include "probe/spot.h"
-
-/* Callers probed ahead of time in a file: perf events take tens of ms each on some machines. */
-enum { MODULES_MAX = 512, PRESET_CALLERS_PERF_MAX = 16 };
 
 struct slot {
 	struct endpoint *ep; /* owned */
@@ -296,38 +294,12 @@ static int write_wire(struct probes *p, uint32_t ep_id, const struct plan *plan,
 	return 0;
 }
 
-/* Leave probes after the direct calls found in the process's modules. */
-static void preset_callers(struct probes *p, const struct resolve_input *in,
-			   const struct retsites_scope *scope, const struct plan *plan)
-{
-	const struct resolved *f = &plan->entry.function;
-	struct resolve_module mods[MODULES_MAX];
-	size_t n = resolve_modules(in, NULL, mods, MODULES_MAX);
-	AUTO_FREE struct callers *found = malloc(sizeof(*found));
-
-	for (size_t i = 0; found && i < n; i++) {
-		struct callers_input ci = {.symbol = f->symbol};
-
-		if (binaries_get(in->binaries, mods[i].module, &ci.binary) < 0)
-			continue;
-		if (ci.binary == f->binary)
-			ci.vaddr = plan->enclosing ? plan->enclosing : f->vaddr;
-		found->n = 0;
-		found->more = false;
-		if (find_callers(&ci, found) < 0)
-			continue;
-		if (!p->options.source.multi && found->n > PRESET_CALLERS_PERF_MAX)
-			found->n = PRESET_CALLERS_PERF_MAX;
-		retsites_add_callers(p->retsites, scope, mods[i].module, found->ret_addr, found->n,
-				     mods[i].bias);
-	}
-}
-
 static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_input *in,
 		       const struct retsites_scope *scope, const struct plan *plan,
 		       struct errmsg *e)
 {
 	struct attach_job job = {.ep_id = ep_id, .pid = scope->pid, .plan = plan};
+	const struct resolved *f = &plan->entry.function;
 	int r = write_wire(p, ep_id, plan, e);
 
 	if (r < 0)
@@ -335,14 +307,15 @@ static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_in
 	if (plan->wants_return_value)
 		retsites_keep_return_value(p->retsites);
 	if (plan->leave == LEAVE_RETSITE && p->options.preset_callers)
-		preset_callers(p, in, scope, plan);
+		ahead_attach(p->retsites, scope, in, f,
+			     plan->enclosing ? plan->enclosing : f->vaddr, p->options.source.multi);
 	/* What ends calls comes before what begins them. */
 	r = attach_target(p, &job, WIRE_P_END, &plan->end, e);
 	if (r == 0 && plan->leave == LEAVE_URETPROBE)
 		r = attach_target(p, &job, WIRE_P_URET, &plan->entry, e);
 	if (r == 0 && plan->leave != LEAVE_RET &&
 	    (p->slots.at[ep_id].wire.flags & WIRE_EP_F_RET_SITES))
-		r = attach_rets(p, &job, &plan->entry.function, e);
+		r = attach_rets(p, &job, f, e);
 	r = r < 0 ? r : attach_target(p, &job, WIRE_P_RET, &plan->rets, e);
 	r = r < 0 ? r : attach_target(p, &job, WIRE_P_ENTER, &plan->entry, e);
 	if (r < 0)
@@ -350,7 +323,7 @@ static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_in
 	if (plan->warning[0])
 		add_warning(p, plan->warning);
 	if (endpoint_target(p->slots.at[ep_id].ep)->kind != ENDPOINT_USDT)
-		endpoint_found(p->slots.at[ep_id].ep, plan->entry.function.name);
+		endpoint_found(p->slots.at[ep_id].ep, f->name);
 	return 0;
 }
 

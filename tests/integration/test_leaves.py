@@ -41,6 +41,13 @@ def returns(case):
 
 
 @cases(BUILDS)
+def by_a_jump(build):
+    """What calls the function ends by jumping to it: the call that leads there is known before it is made."""
+    profile, calls, _ = play(build, "wrapped", "wrapped")
+    counted(profile, calls)
+
+
+@cases(BUILDS)
 def pointer(build):
     """A jump through a register in the place of a return is refused, since it may be a jump table."""
     with Target(f"leaves-{build}", "pointer", 1) as target:

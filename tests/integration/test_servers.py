@@ -43,6 +43,18 @@ def postgres():
 
 
 @test
+def postgres_behind_a_jump():
+    """ExecutorRun ends by jumping to it: its callers are known from the first call of each process on."""
+    with Postgres() as server, folder() as path:
+        with profiling(path / "out.json", "-p", server.pid, "--endpoint", "standard_ExecutorRun", *OPTIONS):
+            counted = server.bench("select 40 + 2;", clients=3, transactions=100)
+        profile = load(path / "out.json")
+        check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
+        check(profile.endpoints[0]["end_unknown"] == 0, f"{profile.endpoints[0]['end_unknown']} ends not seen")
+        no_losses(profile)
+
+
+@test
 def postgres_work_and_locks():
     with Postgres() as server, folder() as path:
         server.sql("create table t as select g, md5(g::text) as m from generate_series(1, 60000) g;")

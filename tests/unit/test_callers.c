@@ -45,11 +45,21 @@ __asm__(".text\n" FUNCTION("callers_callee", "	nop\n	ret\n")
 	FUNCTION("callers_over", "	jmp 1f\n"
 				 "	call callers_callee\n"
 				 "callers_after_over:\n	nop\n"
-				 "1:	ret\n"));
+				 "1:	ret\n")
+	/* Always end there, or where a hook leads. */
+	FUNCTION("callers_wrapper", "	push %rbx\n	call callers_over\n	pop %rbx\n"
+				    "	jmp callers_callee\n")
+		FUNCTION("callers_hook", "	test %rax, %rax\n	je 1f\n	jmp *%rax\n"
+					 "1:	jmp callers_callee\n")
+	/* Not always. */
+	FUNCTION("callers_maybe", "	test %rax, %rax\n	je 1f\n	ret\n"
+				  "1:	jmp callers_callee\n")
+		FUNCTION("callers_choice", "	test %rax, %rax\n	je 1f\n	jmp callers_plain\n"
+					   "1:	jmp callers_callee\n"));
 
 extern const char callers_callee[], callers_after_plain[], callers_after_branch[],
 	callers_after_loop[], callers_after_table[], callers_after_data[], callers_after_over[],
-	callers_after_operand[], callers_after_pad[];
+	callers_after_operand[], callers_after_pad[], callers_wrapper[], callers_hook[];
 
 static void what_is_not_reached_is_no_call(void **state)
 {
@@ -89,6 +99,9 @@ static void what_is_not_reached_is_no_call(void **state)
 		find_callers(&(struct callers_input){.binary = f.binary, .vaddr = f.vaddr}, found),
 		0);
 	assert_int_equal(found->n, n_real);
+	assert_int_equal(found->n_jumpers, 2);
+	assert_int_equal(found->jumpers[0], (uint64_t)(uintptr_t)callers_wrapper - f.bias);
+	assert_int_equal(found->jumpers[1], (uint64_t)(uintptr_t)callers_hook - f.bias);
 	binaries_free(in.binaries);
 	space_free(space);
 	space_cache_free(cache);

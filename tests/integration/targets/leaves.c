@@ -26,6 +26,9 @@ FRAME long work(long n);
 FRAME long place(long n);
 FRAME long pair(long n);
 FRAME long scattered(long n);
+FRAME long wrapped(long n);
+FRAME long wrapper(long n, long by);
+FRAME long outer_wrapper(long n);
 
 /* A statically defined probe with one argument, as <sys/sdt.h> makes it. */
 #define USDT(name, argument)                                           \
@@ -164,6 +167,32 @@ long scattered(long n)
 	return work(n) + 2;
 }
 
+long wrapped(long n)
+{
+	n_calls++;
+	return work(n) + 1;
+}
+
+/* Optimized, these end by jumping on. */
+long wrapper(long n, long by)
+{
+	if (next[0] != work)
+		return next[0](n);
+	return wrapped(n - by);
+}
+
+long outer_wrapper(long n)
+{
+	return wrapper(n, 3);
+}
+
+/* From the first call on, their ends are seen. */
+static void play_wrapped(long count)
+{
+	for (long i = 0; i < count; i++)
+		expect(outer_wrapper(i) == i - 1);
+}
+
 static void play_scattered(long count)
 {
 	for (long i = 0; i < count; i++)
@@ -256,6 +285,7 @@ static const struct way {
 	{"table", play_table},     {"never", play_never},
 	{"jit", play_jit},         {"place", play_place},
 	{"pair", play_pair},       {"scattered", play_scattered},
+	{"wrapped", play_wrapped},
 };
 
 int main(int argc, char **argv)

@@ -122,15 +122,18 @@ int process_check_program(int fd, const char *who, struct errmsg *e)
 			"%s is a script, which no process runs by itself: name its interpreter, or a process",
 			who);
 	if (n < (ssize_t)sizeof(h) || memcmp(h.e_ident, ELFMAG, SELFMAG))
-		return errmsg_set(e, -ENOEXEC, "the executable of %s is not an ELF file", who);
+		return errmsg_set(
+			e, -ENOEXEC,
+			"the executable of %s is not an ELF file: name a program, or a process that runs one",
+			who);
 	if (h.e_ident[EI_CLASS] != ELFCLASS64)
 		return errmsg_set(e, -ENOEXEC,
-				  "%s is a 32-bit program; spanprof supports 64-bit x86-64 only",
-				  who);
+				  "%s is a 32-bit program: run a 64-bit (x86-64) build of it", who);
 	if (h.e_machine != EM_X86_64)
-		return errmsg_set(e, -ENOEXEC,
-				  "%s has code for ELF machine %u; spanprof supports x86-64 only",
-				  who, h.e_machine);
+		return errmsg_set(
+			e, -ENOEXEC,
+			"%s has code for another machine (ELF number %u): run an x86-64 build of it",
+			who, h.e_machine);
 	return 0;
 }
 

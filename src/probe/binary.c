@@ -9,7 +9,7 @@
 #include "base/vec.h"
 #include "code/section.h"
 
-enum { TEXT_BYTES = 256, RODATA_BYTES_MAX = 64 << 20 };
+enum { TEXT_BYTES = 256, INSN_BYTES_MAX = 15, RODATA_BYTES_MAX = 64 << 20 };
 
 struct binary {
 	struct binaries *table;
@@ -270,4 +270,12 @@ bool binary_unwound_function(struct binary *b, uint64_t vaddr, struct bounds_fun
 		bounds_init(&b->bounds, b->module);
 	b->has_bounds = true;
 	return bounds_find(&b->bounds, b->module, vaddr, ret);
+}
+
+int binary_decode(const struct binary *b, uint64_t vaddr, struct insn *ret)
+{
+	uint8_t code[INSN_BYTES_MAX];
+	size_t n = module_read_code(b->module, vaddr, code, sizeof(code));
+
+	return decode_insn(code, n, vaddr, ret);
 }

@@ -14,6 +14,7 @@
 #include "code/module.h"
 #include "code/symtab.h"
 #include "code/variable.h"
+#include "probe/insn.h"
 
 /* Runtimes seen in a module, bits. */
 enum binary_runtime {
@@ -61,5 +62,8 @@ bool binary_has_text(struct binary *b, const char *glob);
 bool binary_function(struct binary *b, uint64_t vaddr, uint64_t *ret_start, uint64_t *ret_bytes);
 /* The same by what the file itself says to whoever unwinds: .eh_frame. */
 bool binary_unwound_function(struct binary *b, uint64_t vaddr, struct bounds_function *ret);
+
+/* The instruction at vaddr; -EINVAL: there is none. */
+int binary_decode(const struct binary *b, uint64_t vaddr, struct insn *ret);
 
 #endif

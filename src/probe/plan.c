@@ -294,23 +294,20 @@ int plan_rets(const struct resolved *f, const char *text, struct plan_target *re
 	return 0;
 }
 
-static bool is_probed_safely(struct module *m, uint64_t vaddr)
+static bool is_probed_safely(struct binary *b, uint64_t vaddr)
 {
-	uint8_t code[16];
 	struct insn i;
-	size_t n = module_read_code(m, vaddr, code, sizeof(code));
 
-	return decode_insn(code, n, vaddr, &i) == 0 && !i.refused;
+	return binary_decode(b, vaddr, &i) == 0 && !i.refused;
 }
 
 /* The entry's place again, at the function's first byte. */
 static int enter_at_first(struct plan *p)
 {
 	struct plan_place *entry = &p->entry.places[0];
-	struct module *m = binary_module(p->entry.function.binary);
 
 	entry->site = (struct site){.vaddr = entry->vaddr};
-	return is_probed_safely(m, entry->vaddr) ? 0 : -EOPNOTSUPP;
+	return is_probed_safely(p->entry.function.binary, entry->vaddr) ? 0 : -EOPNOTSUPP;
 }
 
 /* A function of one block may be left where it is best entered. */
@@ -335,17 +332,17 @@ static int part_entry(struct plan *p, const struct endpoint *ep, struct errmsg *
 	return 0;
 }
 
-static bool add_usdt_place(struct plan_target *t, struct module *m, const struct usdt_note *note,
+static bool add_usdt_place(struct plan_target *t, struct binary *b, const struct usdt_note *note,
 			   const struct section *base)
 {
 	uint64_t shift = note->base && base->vaddr ? base->vaddr - note->base : 0;
 	struct plan_place place = {.vaddr = note->vaddr + shift};
 
-	if (t->n == PLAN_PLACES_MAX || !is_probed_safely(m, place.vaddr))
+	if (t->n == PLAN_PLACES_MAX || !is_probed_safely(b, place.vaddr))
 		return false;
 	place.site = (struct site){.vaddr = place.vaddr, .cheap = true};
-	if (note->semaphore &&
-	    !module_offset_of_vaddr(m, note->semaphore + shift, &place.semaphore_off))
+	if (note->semaphore && !module_offset_of_vaddr(binary_module(b), note->semaphore + shift,
+						       &place.semaphore_off))
 		return false;
 	t->places[t->n++] = place;
 	return true;
@@ -375,7 +372,7 @@ static int find_usdt(struct binary *b, const struct endpoint_target *target, boo
 		if (!arguments)
 			return -ENOMEM;
 		if ((reads && strcmp(arguments, note.arguments) != 0) ||
-		    !add_usdt_place(t, m, &note, &base))
+		    !add_usdt_place(t, b, &note, &base))
 			t->n_left_out++;
 	}
 	if (t->n == 0)

@@ -430,13 +430,11 @@ static bool is_boundary(const struct module *m, uint64_t start, uint64_t vaddr)
 }
 
 /* A mark of functions that compilers and linkers keep from occurring inside other instructions. */
-static bool begins_with_endbr(const struct module *m, uint64_t vaddr)
+static bool begins_with_endbr(struct binary *b, uint64_t vaddr)
 {
-	uint8_t code[16];
 	struct insn i;
-	size_t n = module_read_code(m, vaddr, code, sizeof(code));
 
-	return decode_insn(code, n, vaddr, &i) == 0 && i.endbr;
+	return binary_decode(b, vaddr, &i) == 0 && i.endbr;
 }
 
 static int resolve_offset(const struct resolve_input *in, const struct endpoint_target *t,
@@ -463,7 +461,7 @@ static int resolve_offset(const struct resolve_input *in, const struct endpoint_
 	snprintf(ret->name, sizeof(ret->name), "%s+0x%" PRIx64,
 		 text_base_name(module_path(mod.module)), t->offset);
 	if (!binary_function(b, vaddr, &start, &bytes)) {
-		ret->unchecked = !begins_with_endbr(mod.module, vaddr);
+		ret->unchecked = !begins_with_endbr(b, vaddr);
 		return 0;
 	}
 	if (start != vaddr)

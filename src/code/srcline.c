@@ -21,7 +21,9 @@
 #include "base/vec.h"
 #include "code/debugfile_priv.h"
 #include "code/dies.h"
+#include "code/dwarffile.h"
 #include "code/elffile.h"
+#include "code/pcranges.h"
 
 enum {
 	DEPTH_MAX = 64,
@@ -29,13 +31,10 @@ enum {
 	FUNCTION_STEPS_MAX = 1 << 18, /* while the inlined calls of one function are */
 	TOTAL_STEPS_MAX = 64 << 20,   /* of all together, as often as they are listed */
 	FUNCTION_NODES_MAX = 1 << 16,
-	RANGES_OF_STEP = 4,
 	NODES_OF_STEP = 16,
 	LINE_BYTES_OF_STEP = 2,
 	OPENED_BYTES_OF_STEP = 256,
 	UNITS_MAX = 1 << 17,
-	UNIT_RANGES_MAX = 1 << 19,        /* of all units, of all functions of one, or inside one */
-	RANGES_MAX = 4096,                /* of one DIE */
 	LINE_PROGRAM_MAX_BYTES = 8 << 20, /* of one unit; a row in memory is many times its bytes */
 	UNIT_HELD_BYTES = 4096, /* estimate: what libdw keeps of a unit once it was used */
 	LINE_HELD_FACTOR = 16,  /* estimate: bytes of rows for a byte of line program */
@@ -46,21 +45,11 @@ enum {
 	FOREIGN_MAX_BYTES = 256 << 20, /* of a file that is not root's */
 };
 
-struct range {
-	uint64_t lo;
-	uint64_t hi;
-	uint64_t die; /* offset of the unit's or function's DIE */
-};
-
-struct ranges {
-	VEC(struct range) v;
-};
-
 struct unit {
 	uint64_t die;
-	struct ranges functions; /* sorted */
-	bool deep;               /* functions inside functions are listed, too */
-	bool no_lines;           /* the line program is not one that can be read */
+	struct pcranges functions; /* sorted */
+	bool deep;                 /* functions inside functions are listed, too */
+	bool no_lines;             /* the line program is not one that can be read */
 	bool lines_counted;
 };
 
@@ -77,18 +66,15 @@ struct node {
 struct function {
 	uint64_t die;
 	VEC(struct node) nodes; /* in the order of the file */
-	struct ranges ranges;
+	struct pcranges ranges;
 };
 
 struct srcline {
 	int fd;     /* borrowed */
 	int alt_fd; /* borrowed, or owned as `own_alt_fd`; -1: none */
 	int own_alt_fd;
-	Elf *elf; /* owned */
-	Elf *alt_elf;
-	Dwarf *dwarf; /* owned; NULL: closed, or could not be opened */
-	Dwarf *alt;
-	struct ranges units; /* of units that .debug_aranges does not have; sorted */
+	struct dwarffile file; /* closed, or could not be opened: dwarf is NULL */
+	struct pcranges units; /* of units that .debug_aranges does not have; sorted */
 	bool units_listed;
 	VEC(struct unit *) open_units; /* owned */
 	struct hash unit_of_die;
@@ -97,7 +83,6 @@ struct srcline {
 	struct dies_budget budget;
 	uint64_t *n_cut;     /* borrowed: counts what is read in part only; may be NULL */
 	uint64_t max_bytes;  /* for all of it; 0: the limits above */
-	uint64_t base_bytes; /* memory that the unpacked sections take */
 	uint64_t held_bytes; /* estimate of what look-ups have added to it */
 	unsigned int n_opened;
 };
@@ -125,59 +110,27 @@ static void close_dwarf(struct srcline *s)
 	hash_deinit(&s->unit_of_die);
 	vec_free(&s->units.v);
 	s->units_listed = false;
-	if (s->dwarf)
-		dwarf_end(s->dwarf);
-	if (s->alt)
-		dwarf_end(s->alt);
-	if (s->elf)
-		elf_end(s->elf);
-	if (s->alt_elf)
-		elf_end(s->alt_elf);
-	s->dwarf = s->alt = NULL;
-	s->elf = s->alt_elf = NULL;
+	dwarffile_close(&s->file);
 	s->held_bytes = 0;
-}
-
-static int open_one(int fd, uint64_t *budget, Elf **ret_elf, Dwarf **ret)
-{
-	uint64_t bytes;
-	int r = elffile_begin_dwarf(fd, ret_elf);
-
-	if (r)
-		return r == -ENOMEM ? r : -ENOENT;
-	if (!elffile_has_dwarf(*ret_elf))
-		return -ENOENT;
-	bytes = elffile_debug_bytes(*ret_elf, fd, *budget);
-	if (bytes > *budget)
-		return -EFBIG;
-	*budget -= bytes;
-	*ret = dwarf_begin_elf(*ret_elf, DWARF_C_READ, NULL);
-	return *ret && elffile_strings_end(*ret_elf) ? 0 : -ENOENT;
 }
 
 static int open_dwarf(struct srcline *s)
 {
-	uint64_t most = elffile_is_mapped(s->fd) ? DEBUG_MAX_BYTES : FOREIGN_MAX_BYTES, budget;
+	uint64_t most = elffile_is_mapped(s->fd) ? DEBUG_MAX_BYTES : FOREIGN_MAX_BYTES;
 	int r;
 
 	if (s->max_bytes && s->max_bytes - s->max_bytes / HELD_SHARE < most)
 		most = s->max_bytes - s->max_bytes / HELD_SHARE;
-	budget = most;
 	if (s->n_opened++ >= REOPEN_MAX)
 		return -EFBIG;
 	hash_init(&s->unit_of_die);
 	hash_init(&s->function_of_die);
-	r = open_one(s->fd, &budget, &s->elf, &s->dwarf);
-	if (!r && s->alt_fd >= 0)
-		r = open_one(s->alt_fd, &budget, &s->alt_elf, &s->alt);
+	r = dwarffile_open(&s->file, s->fd, s->alt_fd, most);
 	if (r) {
 		close_dwarf(s);
 		return r;
 	}
-	s->base_bytes = most - budget;
-	dies_spend(&s->budget, s->base_bytes / OPENED_BYTES_OF_STEP);
-	if (s->alt)
-		dwarf_setalt(s->dwarf, s->alt);
+	dies_spend(&s->budget, s->file.bytes / OPENED_BYTES_OF_STEP);
 	return 0;
 }
 
@@ -250,7 +203,7 @@ void srcline_limit(struct srcline *s, uint64_t max_bytes)
 
 uint64_t srcline_bytes(const struct srcline *s)
 {
-	return s->dwarf ? s->base_bytes + s->held_bytes : 0;
+	return s->file.dwarf ? s->file.bytes + s->held_bytes : 0;
 }
 
 uint64_t srcline_steps(const struct srcline *s)
@@ -260,45 +213,7 @@ uint64_t srcline_steps(const struct srcline *s)
 
 bool srcline_is_worn_out(const struct srcline *s)
 {
-	return s->budget.left == 0 || (!s->dwarf && s->n_opened >= REOPEN_MAX);
-}
-
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-
-	if (x->lo != y->lo)
-		return x->lo < y->lo ? -1 : 1;
-	return x->hi < y->hi ? -1 : x->hi > y->hi;
-}
-
-static void ranges_sort(struct ranges *r)
-{
-	if (r->v.n > 1)
-		qsort(r->v.at, r->v.n, sizeof(r->v.at[0]), compare_ranges);
-}
-
-/* The narrowest range that holds addr among the nearest below it; NULL when there is none. */
-static const struct range *ranges_find(const struct ranges *r, uint64_t addr)
-{
-	const struct range *best = NULL;
-	size_t lo = 0, hi = r->v.n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (r->v.at[mid].lo <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	for (size_t i = lo; i > 0 && lo - i < 64; i--) {
-		const struct range *x = &r->v.at[i - 1];
-
-		if (addr < x->hi && (!best || x->hi - x->lo < best->hi - best->lo))
-			best = x;
-	}
-	return best;
+	return s->budget.left == 0 || (!s->file.dwarf && s->n_opened >= REOPEN_MAX);
 }
 
 /* Not all of a unit or a function was read, because of a limit of its own. */
@@ -308,31 +223,13 @@ static void note_cut(struct srcline *s)
 		++*s->n_cut;
 }
 
-/* Adds all ranges of a DIE; the number added, or a negative errno. */
-static int ranges_add_die(struct srcline *s, struct ranges *r, Dwarf_Die *die)
+static int add_ranges(struct srcline *s, struct pcranges *r, Dwarf_Die *die)
 {
-	Dwarf_Addr base, lo, hi;
-	uint64_t off = dwarf_dieoffset(die);
-	ptrdiff_t next = 0;
-	int n = 0;
+	bool is_cut = false;
+	int n = pcranges_add_die(r, die, &s->budget, &is_cut);
 
-	for (int seen = 0;; seen++) {
-		if (seen % RANGES_OF_STEP == RANGES_OF_STEP - 1 && !dies_spend(&s->budget, 1))
-			break;
-		next = dwarf_ranges(die, next, &base, &lo, &hi);
-		if (next <= 0)
-			break;
-		if (seen == RANGES_MAX || r->v.n == UNIT_RANGES_MAX) {
-			note_cut(s);
-			break;
-		}
-		/* Code that the linker threw away begins at 0. */
-		if (lo == 0 || hi <= lo)
-			continue;
-		if (vec_push(&r->v, (struct range){lo, hi, off}))
-			return -ENOMEM;
-		n++;
-	}
+	if (is_cut)
+		note_cut(s);
 	return n;
 }
 
@@ -343,17 +240,17 @@ static int list_units(struct srcline *s)
 	uint8_t type;
 
 	for (size_t n = 0; dies_spend(&s->budget, 1) &&
-			   dwarf_get_units(s->dwarf, cu, &cu, NULL, &type, &die, NULL) == 0;
+			   dwarf_get_units(s->file.dwarf, cu, &cu, NULL, &type, &die, NULL) == 0;
 	     n++) {
 		if (n == UNITS_MAX) {
 			note_cut(s);
 			break;
 		}
 		s->held_bytes += 256;
-		if (type == DW_UT_compile && ranges_add_die(s, &s->units, &die) < 0)
+		if (type == DW_UT_compile && add_ranges(s, &s->units, &die) < 0)
 			return -ENOMEM;
 	}
-	ranges_sort(&s->units);
+	pcranges_sort(&s->units);
 	s->units_listed = true;
 	return 0;
 }
@@ -361,20 +258,21 @@ static int list_units(struct srcline *s)
 /* Offset of the unit's DIE, 0 for none (0 is inside the first header). */
 static int find_unit_die(struct srcline *s, uint64_t addr, uint64_t *ret)
 {
-	const struct range *r;
+	const struct pcrange *r;
 	Dwarf_Aranges *all;
 	Dwarf_Arange *one;
 	Dwarf_Off off;
 	size_t n;
 
-	if (dwarf_getaranges(s->dwarf, &all, &n) == 0 && (one = dwarf_getarange_addr(all, addr)) &&
+	if (dwarf_getaranges(s->file.dwarf, &all, &n) == 0 &&
+	    (one = dwarf_getarange_addr(all, addr)) &&
 	    dwarf_getarangeinfo(one, NULL, NULL, &off) == 0) {
 		*ret = off;
 		return 0;
 	}
 	if (!s->units_listed && list_units(s))
 		return -ENOMEM;
-	r = ranges_find(&s->units, addr);
+	r = pcranges_find(&s->units, addr);
 	*ret = r ? r->die : 0;
 	return 0;
 }
@@ -407,7 +305,7 @@ static int list_functions(struct srcline *s, struct unit *u, Dwarf_Die *cu)
 	while (dies_next(&w)) {
 		int tag = dwarf_tag(&w.die);
 
-		if (tag == DW_TAG_subprogram && ranges_add_die(s, &u->functions, &w.die) < 0)
+		if (tag == DW_TAG_subprogram && add_ranges(s, &u->functions, &w.die) < 0)
 			return -ENOMEM;
 		if (w.depth > DEPTH_MAX || !may_hold_functions(tag, u->deep))
 			dies_skip(&w);
@@ -424,11 +322,11 @@ static int fill_unit(struct srcline *s, struct unit *u)
 	int r;
 
 	vec_free(&u->functions.v);
-	if (!dwarf_offdie(s->dwarf, u->die, &die))
+	if (!dwarf_offdie(s->file.dwarf, u->die, &die))
 		return 0;
 	r = list_functions(s, u, &die);
 	s->held_bytes += UNIT_HELD_BYTES + u->functions.v.cap * sizeof(u->functions.v.at[0]);
-	ranges_sort(&u->functions);
+	pcranges_sort(&u->functions);
 	return r;
 }
 
@@ -462,15 +360,15 @@ static int get_unit(struct srcline *s, uint64_t die, struct unit **ret)
  */
 static int find_function(struct srcline *s, struct unit *u, uint64_t addr, Dwarf_Die *ret)
 {
-	const struct range *r = ranges_find(&u->functions, addr);
+	const struct pcrange *r = pcranges_find(&u->functions, addr);
 
 	if (!r && !u->deep) {
 		u->deep = true;
 		if (fill_unit(s, u))
 			return -ENOMEM;
-		r = ranges_find(&u->functions, addr);
+		r = pcranges_find(&u->functions, addr);
 	}
-	return r && dwarf_offdie(s->dwarf, r->die, ret);
+	return r && dwarf_offdie(s->file.dwarf, r->die, ret);
 }
 
 /* Nodes that are as deep as this one, or deeper, have ended. */
@@ -498,7 +396,7 @@ static int fill_function(struct srcline *s, struct function *f, Dwarf_Die *funct
 
 		end_nodes(f, open, &n_open, w.depth);
 		if (node.is_inlined || tag == DW_TAG_lexical_block)
-			n = ranges_add_die(s, &f->ranges, &w.die);
+			n = add_ranges(s, &f->ranges, &w.die);
 		if (n < 0)
 			return n;
 		if (n > 0) {
@@ -550,7 +448,7 @@ struct chain {
 static bool node_holds(const struct function *f, const struct node *n, uint64_t addr)
 {
 	for (uint32_t i = 0; i < n->n_ranges; i++) {
-		const struct range *r = &f->ranges.v.at[n->first_range + i];
+		const struct pcrange *r = &f->ranges.v.at[n->first_range + i];
 
 		if (addr >= r->lo && addr < r->hi)
 			return true;
@@ -572,7 +470,7 @@ static void find_inlined(struct srcline *s, const struct function *f, uint64_t a
 			i = n->next;
 			continue;
 		}
-		if (n->is_inlined && dwarf_offdie(s->dwarf, n->die, &c->dies[c->n]))
+		if (n->is_inlined && dwarf_offdie(s->file.dwarf, n->die, &c->dies[c->n]))
 			c->n++;
 		end = n->next;
 		i++;
@@ -617,7 +515,7 @@ static bool line_program_is_sane(struct srcline *s, struct unit *u, Dwarf_Die *c
 	Dwarf_Attribute attr;
 	Dwarf_Word off;
 	Elf64_Shdr sh;
-	Elf_Scn *scn = elffile_section(s->elf, ".debug_line", &sh);
+	Elf_Scn *scn = elffile_section(s->file.elf, ".debug_line", &sh);
 	size_t bytes;
 	const uint8_t *data = scn ? elffile_data(scn, &bytes) : NULL;
 	uint32_t length;
@@ -673,7 +571,7 @@ static int fill_frames(struct srcline *s, struct unit *u, uint64_t addr, struct 
 	Dwarf_Die cu;
 	int r;
 
-	if (!dwarf_offdie(s->dwarf, u->die, &cu))
+	if (!dwarf_offdie(s->file.dwarf, u->die, &cu))
 		return 0;
 	lines = line_program_is_sane(s, u, &cu);
 	memset(ret, 0, SRCLINE_FRAMES_MAX * sizeof(*ret));
@@ -698,8 +596,8 @@ static int fill_frames(struct srcline *s, struct unit *u, uint64_t addr, struct 
 /* Opening again costs as much as was unpacked: the larger that is, the more may be added. */
 static bool holds_too_much(const struct srcline *s)
 {
-	return s->held_bytes > HELD_MIN_BYTES + s->base_bytes / 2 ||
-	       (s->max_bytes && s->held_bytes > s->max_bytes - s->base_bytes);
+	return s->held_bytes > HELD_MIN_BYTES + s->file.bytes / 2 ||
+	       (s->max_bytes && s->held_bytes > s->max_bytes - s->file.bytes);
 }
 
 int srcline_find(struct srcline *s, uint64_t vaddr, struct srcline_frame *ret)
@@ -710,7 +608,7 @@ int srcline_find(struct srcline *s, uint64_t vaddr, struct srcline_frame *ret)
 
 	if (holds_too_much(s))
 		close_dwarf(s);
-	if (!s->dwarf)
+	if (!s->file.dwarf)
 		r = open_dwarf(s);
 	if (r)
 		return r == -ENOMEM ? r : 0;

@@ -8,7 +8,6 @@
 
 #include "base/cleanup.h"
 #include "code/debugfile_priv.h"
-#include "code/elffile.h"
 #include "code/section.h"
 #include "code/variable_priv.h"
 
@@ -23,49 +22,15 @@ enum { REG_RSP = 7 };
 
 DEFINE_CLEANUP(struct variables *, variables_free)
 
-static int open_dwarf(int fd, uint64_t *sum, uint64_t max_bytes, Elf **ret_elf, Dwarf **ret)
+static int open_all(struct variables *v, const struct debugfile *debug, uint64_t max_bytes)
 {
-	uint64_t bytes;
-	int r = elffile_begin_dwarf(fd, ret_elf);
-
-	if (r)
-		return r == -ENOMEM ? r : -ENOENT;
-	if (!elffile_has_dwarf(*ret_elf))
-		return -ENOENT;
-	bytes = elffile_debug_bytes(*ret_elf, fd, *sum < max_bytes ? max_bytes - *sum : 0);
-	*sum = bytes < UINT64_MAX - *sum ? *sum + bytes : UINT64_MAX;
-	if (*sum > max_bytes)
-		return -EFBIG;
-	*ret = dwarf_begin_elf(*ret_elf, DWARF_C_READ, NULL);
-	return *ret && elffile_strings_end(*ret_elf) ? 0 : -ENOENT;
-}
-
-/* One that was not opened, for want of DWARF or of room. */
-static void close_elf(struct variables *v)
-{
-	if (v->elf)
-		elf_end(v->elf);
-	v->elf = NULL;
-}
-
-static int open_all(struct variables *v, const struct debugfile *debug, uint64_t max_bytes,
-		    uint64_t *sum)
-{
-	int r = -ENOENT, alt_fd;
+	int r = -ENOENT;
 
 	if (debug)
-		r = open_dwarf(debugfile_fd(debug), sum, max_bytes, &v->elf, &v->dwarf);
-	if (r == -ENOENT && !v->dwarf && module_fd(v->module) >= 0) {
-		close_elf(v);
-		*sum = 0;
-		return open_dwarf(module_fd(v->module), sum, max_bytes, &v->elf, &v->dwarf);
-	}
-	alt_fd = r == 0 ? debugfile_alt_fd(debug) : -1;
-	if (alt_fd < 0)
-		return r;
-	r = open_dwarf(alt_fd, sum, max_bytes, &v->alt_elf, &v->alt);
-	if (r == 0)
-		dwarf_setalt(v->dwarf, v->alt);
+		r = dwarffile_open(&v->file, debugfile_fd(debug), debugfile_alt_fd(debug),
+				   max_bytes);
+	if (r == -ENOENT && module_fd(v->module) >= 0)
+		r = dwarffile_open(&v->file, module_fd(v->module), -1, max_bytes);
 	return r;
 }
 
@@ -82,7 +47,8 @@ int variables_new(struct variables **ret, struct module *m, const struct debugfi
 	/* libdw would look for a missing supplement by a path that the file chooses. */
 	if (debug && debugfile_alt_missing(debug))
 		return -ENOENT;
-	r = open_all(v, debug, max_bytes ? max_bytes : VARIABLES_WIDE_BYTES, ret_bytes);
+	r = open_all(v, debug, max_bytes ? max_bytes : VARIABLES_WIDE_BYTES);
+	*ret_bytes = v->file.bytes;
 	if (r < 0)
 		return r;
 	*ret = TAKE_PTR(v);
@@ -93,14 +59,7 @@ struct variables *variables_free(struct variables *v)
 {
 	if (!v)
 		return NULL;
-	if (v->dwarf)
-		dwarf_end(v->dwarf);
-	if (v->alt)
-		dwarf_end(v->alt);
-	if (v->elf)
-		elf_end(v->elf);
-	if (v->alt_elf)
-		elf_end(v->alt_elf);
+	dwarffile_close(&v->file);
 	free(v);
 	return NULL;
 }
@@ -165,10 +124,10 @@ static bool find_unit(struct variables *v, uint64_t vaddr, Dwarf_Die *ret)
 	Dwarf_CU *cu = NULL;
 	uint8_t type;
 
-	if (dwarf_addrdie(v->dwarf, vaddr, ret))
+	if (dwarf_addrdie(v->file.dwarf, vaddr, ret))
 		return true;
 	while (variables_spend(v) &&
-	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, ret, NULL) == 0)
+	       dwarf_get_units(v->file.dwarf, cu, &cu, NULL, &type, ret, NULL) == 0)
 		if (type == DW_UT_compile && unit_holds(v, ret, vaddr))
 			return true;
 	return false;
@@ -572,7 +531,7 @@ int variables_find(struct variables *v, uint64_t vaddr, const char *name, struct
 	if (r == 1 && find_global(v, &unit, name, &var))
 		r = 0;
 	while (r == 1 && variables_spend(v) &&
-	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0)
+	       dwarf_get_units(v->file.dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0)
 		if (type == DW_UT_compile && find_global(v, &unit, name, &var))
 			r = 0;
 	if (r == 1 && !v->budget.left)

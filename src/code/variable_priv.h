@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "code/dies.h"
+#include "code/dwarffile.h"
 #include "code/module.h"
 #include "code/variable.h"
 
@@ -19,8 +20,7 @@ enum {
 
 struct variables {
 	struct module *module;     /* borrowed */
-	Elf *elf, *alt_elf;        /* owned */
-	Dwarf *dwarf, *alt;        /* owned */
+	struct dwarffile file;     /* owned */
 	struct dies_budget budget; /* for the question at hand */
 };
 

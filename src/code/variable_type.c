@@ -81,12 +81,12 @@ static uint64_t id_of(const struct variables *v, Dwarf_Die *die)
 {
 	uint64_t off = dwarf_dieoffset(die);
 
-	return v->alt && dwarf_cu_getdwarf(die->cu) == v->alt ? off | ID_IN_ALT : off;
+	return v->file.alt && dwarf_cu_getdwarf(die->cu) == v->file.alt ? off | ID_IN_ALT : off;
 }
 
 static bool die_of(struct variables *v, uint64_t id, Dwarf_Die *ret)
 {
-	Dwarf *d = id & ID_IN_ALT ? v->alt : v->dwarf;
+	Dwarf *d = id & ID_IN_ALT ? v->file.alt : v->file.dwarf;
 
 	return id && d && dwarf_offdie(d, id & ~ID_IN_ALT, ret);
 }
@@ -312,7 +312,7 @@ static bool find_definition(struct variables *v, Dwarf_Die *declared, Dwarf_Die 
 	uint8_t type;
 
 	while (name && variables_spend(v) &&
-	       dwarf_get_units(v->dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0) {
+	       dwarf_get_units(v->file.dwarf, cu, &cu, NULL, &type, &unit, NULL) == 0) {
 		struct dies w;
 
 		dies_begin(&w, &unit, &v->budget, 0);

@@ -8,14 +8,12 @@
  */
 #include "code/symbolize.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <libelf.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/cleanup.h"
 #include "base/hash.h"
@@ -23,9 +21,9 @@
 #include "base/vec.h"
 #include "code/debugfile_priv.h"
 #include "code/demangle.h"
+#include "code/jitmaps.h"
 #include "code/kallsyms.h"
 #include "code/linecache.h"
-#include "code/perfmap.h"
 #include "code/plt.h"
 #include "code/symtab.h"
 
@@ -33,9 +31,6 @@ enum {
 	OPEN_MAX = 64,
 	TEXT_MAX = DEMANGLE_TEXT_MAX,
 	LOCATIONS_MAX = 1 << 20,
-	PERFMAPS_MAX = 256,
-	PERFMAP_MAX_BYTES = 16 << 20, /* of one process */
-	PERFMAP_RETRY = 256, /* look-ups without success until the file is looked for again */
 };
 
 /* A module that has been seen; the part from `debug` on is closed and opened again as needed. */
@@ -50,12 +45,6 @@ struct known_module {
 	struct linecache_file lines;
 };
 
-struct process_map {
-	struct perfmap *map; /* owned */
-	uint32_t idx;        /* module "[jit:PID]" in the profile */
-	uint32_t misses;
-};
-
 struct symbolizer {
 	struct profile *profile; /* borrowed */
 	struct symbolize_options options;
@@ -64,9 +53,8 @@ struct symbolizer {
 	VEC(struct known_module *) modules; /* owned */
 	struct hash module_of_id;           /* module_id -> index */
 	size_t n_open;
-	uint64_t clock;                 /* counts look-ups: the order of use */
-	VEC(struct process_map *) maps; /* owned */
-	struct hash map_of_pid;
+	uint64_t clock;            /* counts look-ups: the order of use */
+	struct jitmaps *jitmaps;   /* owned */
 	struct kallsyms *kallsyms; /* owned; NULL: not read, or not readable */
 	bool kallsyms_read;
 	uint32_t kernel_idx;
@@ -120,11 +108,12 @@ int symbolizer_new(struct symbolizer **ret, struct profile *profile,
 	s->profile = profile;
 	s->options = *options;
 	hash_init(&s->module_of_id);
-	hash_init(&s->map_of_pid);
 	r = strpool_add(profile->strings, "[strings full]", &s->full_text);
 	if (!r)
 		r = debugfile_search_new(&s->search, options->debug_dirs, options->debuginfod,
 					 options->debuginfod_budget_ns);
+	if (!r)
+		r = jitmaps_new(&s->jitmaps, s->search);
 	if (r)
 		return r;
 	s->lines = (struct linecache){.search = s->search,
@@ -160,14 +149,9 @@ struct symbolizer *symbolizer_free(struct symbolizer *s)
 		free(s->modules.at[i]);
 	}
 	vec_free(&s->modules);
-	for (size_t i = 0; i < s->maps.n; i++) {
-		perfmap_free(s->maps.at[i]->map);
-		free(s->maps.at[i]);
-	}
-	vec_free(&s->maps);
+	jitmaps_free(s->jitmaps);
 	linecache_deinit(&s->lines);
 	hash_deinit(&s->module_of_id);
-	hash_deinit(&s->map_of_pid);
 	kallsyms_free(s->kallsyms);
 	debugfile_search_free(s->search);
 	free(s);
@@ -502,95 +486,16 @@ int symbolize_module(struct symbolizer *s, struct module *m, uint64_t vaddr, boo
 	return r ? r : profile_add_location(s->profile, &l, frames, n, ret_location);
 }
 
-static void free_map(struct process_map *m)
+/* The module "[jit:PID]", too. */
+static int get_map(struct symbolizer *s, pid_t pid, struct jitmap **ret)
 {
-	perfmap_free(m->map);
-	free(m);
-}
-
-static int add_map(struct symbolizer *s, pid_t pid, struct process_map **ret)
-{
-	struct process_map *m = calloc(1, sizeof(*m));
 	char path[32];
-	int r;
+	int r = jitmaps_get(s->jitmaps, pid, ret);
 
-	if (!m)
-		return -ENOMEM;
-	snprintf(path, sizeof(path), "[jit:%d]", (int)pid);
-	r = perfmap_new(&m->map, PERFMAP_MAX_BYTES);
-	if (!r)
-		r = add_plain_module(s, path, &m->idx);
-	if (!r)
-		r = vec_reserve(&s->maps, s->maps.n + 1);
-	if (!r)
-		r = hash_set(&s->map_of_pid, (uint64_t)pid, s->maps.n);
-	if (r) {
-		free_map(m);
+	if (r || (*ret)->module_idx)
 		return r;
-	}
-	*ret = s->maps.at[s->maps.n++] = m;
-	return 0;
-}
-
-/* All are dropped when there are too many: those still needed are read again. */
-static int get_map(struct symbolizer *s, pid_t pid, struct process_map **ret)
-{
-	uint64_t *at = hash_get(&s->map_of_pid, (uint64_t)pid);
-
-	if (at) {
-		*ret = s->maps.at[*at];
-		return 0;
-	}
-	if (s->maps.n >= PERFMAPS_MAX) {
-		for (size_t i = 0; i < s->maps.n; i++)
-			free_map(s->maps.at[i]);
-		s->maps.n = 0;
-		hash_deinit(&s->map_of_pid);
-		hash_init(&s->map_of_pid);
-	}
-	return add_map(s, pid, ret);
-}
-
-/* The process's pid in its innermost namespace (NSpid) and its user. */
-static int read_identity(pid_t pid, pid_t *ret_ns_pid, uid_t *ret_uid)
-{
-	AUTO_FILE FILE *f = NULL;
-	char path[64], line[256];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	f = fopen(path, "re");
-	if (!f || fstat(fileno(f), &st) < 0)
-		return -errno;
-	*ret_ns_pid = pid;
-	*ret_uid = st.st_uid;
-	while (fgets(line, sizeof(line), f)) {
-		const char *last = strrchr(line, '\t');
-
-		if (strncmp(line, "NSpid:", 6) == 0 && last)
-			*ret_ns_pid = (pid_t)strtol(last + 1, NULL, 10);
-		else if (strncmp(line, "Uid:", 4) == 0)
-			*ret_uid = (uid_t)strtoul(line + 4, NULL, 10);
-	}
-	return 0;
-}
-
-/* Reads what the process's map file has gained; trouble means that there is nothing new. */
-static void refresh_map(struct symbolizer *s, struct process_map *m, pid_t pid)
-{
-	pid_t ns_pid = 0;
-	uid_t uid = 0;
-	int r;
-
-	if (m->misses++ % PERFMAP_RETRY != 0 || read_identity(pid, &ns_pid, &uid))
-		return;
-	r = debugfile_search_use_process(s->search, pid);
-	if (!r)
-		r = perfmap_read(m->map, debugfile_search_root(s->search), ns_pid, uid);
-	if (r == -ENOSPC)
-		s->profile->counters.v[COUNTER_STRINGS_FULL]++;
-	else if (!r)
-		m->misses = 0;
+	snprintf(path, sizeof(path), "[jit:%d]", (int)pid);
+	return add_plain_module(s, path, &(*ret)->module_idx);
 }
 
 int symbolize_anonymous(struct symbolizer *s, pid_t pid, uint64_t pc, bool return_address,
@@ -598,23 +503,20 @@ int symbolize_anonymous(struct symbolizer *s, pid_t pid, uint64_t pc, bool retur
 {
 	struct profile_location l = {.flags = location_flags, .address = pc};
 	char name[TEXT_MAX];
-	struct process_map *m;
+	struct jitmap *m;
 	const char *text;
-	uint64_t start;
+	bool full;
 	int r = get_map(s, pid, &m);
 
 	if (r)
 		return r;
-	l.module = m->idx;
+	l.module = m->module_idx;
 	l.module_off = pc - return_address;
 	*ret_location = profile_find_location(s->profile, l.module, l.module_off, l.flags);
 	if (*ret_location)
 		return 0;
-	text = perfmap_find(m->map, l.module_off, &start);
-	if (!text) {
-		refresh_map(s, m, pid);
-		text = perfmap_find(m->map, l.module_off, &start);
-	}
+	text = jitmaps_find(s->jitmaps, m, l.module_off, &full);
+	s->profile->counters.v[COUNTER_STRINGS_FULL] += full;
 	if (text && s->profile->locations.n < LOCATIONS_MAX) {
 		demangle_name(text, false, name, sizeof(name));
 		return add_named(s, &l, name, text, 0, ret_location);

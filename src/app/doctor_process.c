@@ -98,6 +98,24 @@ static const char *best_source(const struct symbols *s)
 	return "exported ones only";
 }
 
+/* What is known of its requests; presets for a library say nothing of what the program is for. */
+static void note_presets(struct doctor *d, const struct inspect *i)
+{
+	struct presets *all = NULL;
+	const struct preset *p;
+	size_t idx = 0;
+
+	if (presets_open(&all, NULL, NULL) < 0)
+		return;
+	while ((p = inspect_preset(i, all, &idx))) {
+		char fix[128];
+
+		snprintf(fix, sizeof(fix), "spanprof run -p %d --preset %s", i->pid, p->name);
+		doctor_add(d, FINDING_OK, GROUP_PROCESS, "preset", fix, "%s", p->summary);
+	}
+	presets_free(all);
+}
+
 static void note_module(struct doctor *d, struct binary *b, bool is_exe)
 {
 	struct module *m = binary_module(b);
@@ -106,7 +124,7 @@ static void note_module(struct doctor *d, struct binary *b, bool is_exe)
 	struct section sec;
 	bool cfi = section_find(m, ".eh_frame", &sec) || section_find(m, ".debug_frame", &sec);
 	bool dwarf = section_find(m, ".debug_info", &sec) || binary_debugfile(b);
-	bool partial = s.n == 0;
+	bool partial;
 	const char *fix = NULL;
 
 	if (st)
@@ -147,6 +165,7 @@ void doctor_check_process(struct doctor *d, pid_t pid, const char *debug_dirs)
 			   "none of its files can be opened");
 	note_runtimes(d, mods, n);
 	note_safety(d, plan_runtimes(&i.input));
+	note_presets(d, &i);
 	for (size_t k = 0; k < n; k++) {
 		struct binary *b;
 

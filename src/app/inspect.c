@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "probe/servers.h"
 #include "proc/process.h"
+
+enum { MODULES_MAX = 512 };
 
 int inspect_open(struct inspect *ret, pid_t pid, const char *debug_dirs, uint64_t debug_max_bytes,
 		 struct errmsg *e)
@@ -38,4 +41,27 @@ void inspect_deinit(struct inspect *i)
 	space_free(i->space);
 	space_cache_free(i->cache);
 	*i = (struct inspect){0};
+}
+
+static bool has_library(const struct inspect *i, const struct preset *p)
+{
+	struct resolve_module mods[MODULES_MAX];
+	size_t n = p->libraries.n ? resolve_modules(&i->input, NULL, mods, MODULES_MAX) : 0;
+
+	for (size_t k = 0; k < n; k++)
+		if (preset_is_in(p, module_path(mods[k].module)))
+			return true;
+	return p->libraries.n == 0;
+}
+
+const struct preset *inspect_preset(const struct inspect *i, const struct presets *all, size_t *idx)
+{
+	const struct preset *p;
+	char path[PROCESS_PATH_MAX];
+
+	process_exe_path(i->pid, path, sizeof(path));
+	while ((p = presets_at(all, (*idx)++)))
+		if ((p->exes.n == 0 || preset_is_for(p, path)) && has_library(i, p))
+			return p;
+	return NULL;
 }

@@ -10,6 +10,7 @@
 #include "base/errmsg.h"
 #include "code/space.h"
 #include "probe/binary.h"
+#include "probe/preset.h"
 #include "probe/resolve.h"
 
 struct inspect {
@@ -27,5 +28,8 @@ struct inspect {
 int inspect_open(struct inspect *ret, pid_t pid, const char *debug_dirs, uint64_t debug_max_bytes,
 		 struct errmsg *e);
 void inspect_deinit(struct inspect *i);
+/* The next preset from number *idx on that fits this process, by its program and its libraries; NULL: no more. */
+const struct preset *inspect_preset(const struct inspect *i, const struct presets *all,
+				    size_t *idx);
 
 #endif

@@ -251,39 +251,77 @@ static void print_candidate(const struct candidate *f)
 	putchar('\n');
 }
 
-static void print_note(const struct usdt_note *note, const char *module)
+static void print_note(const struct usdt_note *note, uint64_t n_places, const char *module)
 {
-	char text[256];
+	unsigned int n_arguments = usdt_n_arguments(note->arguments);
+	char text[256], places[40] = "";
 	size_t n = 0;
 
-	snprintf(text, sizeof(text), "usdt:%s:%s  %u arguments%s (%s)", note->provider, note->name,
-		 usdt_n_arguments(note->arguments), note->semaphore ? ", semaphore" : "", module);
+	if (n_places > 1)
+		snprintf(places, sizeof(places), ", %" PRIu64 " places", n_places);
+	snprintf(text, sizeof(text), "usdt:%s:%s  %u argument%s%s%s (%s)", note->provider,
+		 note->name, n_arguments, n_arguments == 1 ? "" : "s",
+		 note->semaphore ? ", semaphore" : "", places, module);
 	for (; text[n]; n++)
 		if ((unsigned char)text[n] < 0x20 || (unsigned char)text[n] >= 0x7f)
 			text[n] = '?';
 	printf("%-6s  %-10s  %10s  %s\n", "cheap", "end=", "-", text);
 }
 
-/* The USDT probes of one module; their number is returned. is_first: nothing is printed yet. */
+static uint64_t note_key(const struct usdt_note *note)
+{
+	return hash_bytes(note->name, strlen(note->name),
+			  hash_bytes(note->provider, strlen(note->provider), 0));
+}
+
+/* How many places each probe has. */
+static int count_places(const uint8_t *data, size_t bytes, struct hash *ret)
+{
+	struct usdt_note note;
+	size_t off = 0;
+	int r = 0;
+
+	while (r == 0 && parse_usdt_note(data, bytes, &off, &note)) {
+		uint64_t key = note_key(&note), *n = hash_get(ret, key);
+
+		r = hash_set(ret, key, n ? *n + 1 : 1);
+	}
+	return r;
+}
+
+static bool note_is_wanted(const struct probes_command *c, const struct usdt_note *note)
+{
+	char name[256];
+
+	snprintf(name, sizeof(name), "%s:%s", note->provider, note->name);
+	return c->all || !c->pattern || is_wanted(c, note->name, name);
+}
+
+/* The USDT probes of one module, each once; their number is returned. is_first: nothing is printed yet. */
 static size_t list_notes(struct module *m, const struct probes_command *c, bool is_first)
 {
 	AUTO_FREE uint8_t *data = NULL;
 	struct usdt_note note;
+	struct hash places;
 	size_t bytes, off = 0, n = 0;
 
 	if (read_section(m, ".note.stapsdt", NOTES_BYTES_MAX, &data, &bytes) < 0)
 		return 0;
+	hash_init(&places);
+	if (count_places(data, bytes, &places))
+		bytes = 0;
 	while (parse_usdt_note(data, bytes, &off, &note)) {
-		char name[256];
+		uint64_t *n_places = hash_get(&places, note_key(&note));
 
-		snprintf(name, sizeof(name), "%s:%s", note.provider, note.name);
-		if (!c->all && c->pattern && !is_wanted(c, note.name, name))
+		if (!n_places || !note_is_wanted(c, &note))
 			continue;
 		if (is_first && !n)
 			print_heading();
-		print_note(&note, text_base_name(module_path(m)));
+		print_note(&note, *n_places, text_base_name(module_path(m)));
+		hash_remove(&places, note_key(&note));
 		n++;
 	}
+	hash_deinit(&places);
 	return n;
 }
 

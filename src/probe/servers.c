@@ -14,12 +14,22 @@
 #include "base/vec.h"
 #include "proc/process.h"
 
-bool preset_is_for(const struct preset *p, const char *path)
+static bool is_one_of(const struct preset_values *globs, const char *path)
 {
-	for (size_t i = 0; i < p->exes.n; i++)
-		if (glob_match(p->exes.at[i], text_base_name(path)))
+	for (size_t i = 0; i < globs->n; i++)
+		if (glob_match(globs->at[i], text_base_name(path)))
 			return true;
 	return false;
+}
+
+bool preset_is_for(const struct preset *p, const char *path)
+{
+	return is_one_of(&p->exes, path);
+}
+
+bool preset_is_in(const struct preset *p, const char *path)
+{
+	return is_one_of(&p->libraries, path);
 }
 
 static bool is_there(const struct servers *s, dev_t dev, ino_t ino)

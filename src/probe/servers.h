@@ -34,6 +34,8 @@ struct servers {
 int servers_find(const struct preset *p, struct servers *ret, struct errmsg *e);
 /* By the base name of an executable's path. */
 bool preset_is_for(const struct preset *p, const char *path);
+/* The same for a preset that is for a library, too: by the file of a module. */
+bool preset_is_in(const struct preset *p, const char *path);
 void servers_deinit(struct servers *s);
 
 #endif

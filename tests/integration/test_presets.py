@@ -498,7 +498,12 @@ def probes_of_postgres():
     """USDT probes with their semaphores are listed, and a dry run of one shows its place and the names that it reads."""
     with Postgres() as server:
         status, out, err = spanprof("probes", "-p", server.pid, "query__*")
-        check(status == 0 and "usdt:postgresql:query__start  1 arguments, semaphore (postgres)" in out, out + err)
+        check(status == 0 and "usdt:postgresql:query__start  1 argument, semaphore (postgres)" in out, out + err)
+        status, out, err = spanprof("probes", "-p", server.pid)
+        sort = [t for t in out.splitlines() if "usdt:postgresql:sort__start " in t]
+        check(status == 0 and len(sort) == 1 and " places " in sort[0], f"{sort} {err}")
+        status, out, err = spanprof("doctor", "-p", server.pid)
+        check(status == 0 and f"spanprof run -p {server.pid} --preset postgres" in out, out + err)
         done = threading.Event()
 
         def work():

@@ -368,4 +368,9 @@ __noinline int ops_run_leave(struct thread *t, const struct wire_endpoint *ep, _
 	return t && ep ? ops_run(t, ep, slot, true, false) : 1;
 }
 
+__noinline int ops_run_leave_sleepable(struct thread *t, const struct wire_endpoint *ep, __u32 slot)
+{
+	return t && ep ? ops_run(t, ep, slot, true, true) : 1;
+}
+
 #endif

@@ -345,7 +345,14 @@ static __always_inline bool wants_name_at_leave(struct thread *t, __u32 slot)
 	       bpf_ktime_get_ns() - s->start_ns > s->threshold_ns;
 }
 
-static __always_inline void name_at_leave(struct pt_regs *ctx, struct thread *t, __u32 slot)
+static __always_inline int run_at_leave(struct thread *t, const struct wire_endpoint *ep,
+					__u32 slot, bool may_sleep)
+{
+	return may_sleep ? ops_run_leave_sleepable(t, ep, slot) : ops_run_leave(t, ep, slot);
+}
+
+static __always_inline void name_at_leave(struct pt_regs *ctx, struct thread *t, __u32 slot,
+					  bool may_sleep)
 {
 	struct span *s = &t->spans[slot];
 	__u32 ep_id = s->ep_id;
@@ -357,14 +364,14 @@ static __always_inline void name_at_leave(struct pt_regs *ctx, struct thread *t,
 	if (!ep)
 		return;
 	machine_load(t, ctx, ctx->sp, s->entry_ip);
-	ops_run_leave(t, ep, slot);
+	run_at_leave(t, ep, slot, may_sleep);
 }
 
 /*
  * A return site or a uretprobe: calls whose frame is below SP are over. The one that returned here
  * has SP just above its return address, or its return address just before the site.
  */
-static __always_inline int leave(struct pt_regs *ctx, bool is_uret)
+static __always_inline int leave(struct pt_regs *ctx, bool is_uret, bool may_sleep)
 {
 	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	__u64 sp = ctx->sp, ip = ctx->ip;
@@ -387,7 +394,7 @@ static __always_inline int leave(struct pt_regs *ctx, bool is_uret)
 		if (!is_return && span_slot_intact(t, i))
 			continue;
 		if (is_return)
-			name_at_leave(ctx, t, i);
+			name_at_leave(ctx, t, i, may_sleep);
 		span_close(t, i, is_return ? WIRE_END_RETURN : WIRE_END_UNWOUND);
 	}
 	return 0;
@@ -396,21 +403,27 @@ static __always_inline int leave(struct pt_regs *ctx, bool is_uret)
 SEC("uprobe")
 int span_leave(struct pt_regs *ctx)
 {
-	return leave(ctx, false);
+	return leave(ctx, false, false);
+}
+
+/* The sleepable ones are for endpoints that read memory when a call ends. */
+SEC("uprobe.s")
+int span_leave_sleepable(struct pt_regs *ctx)
+{
+	return leave(ctx, false, true);
 }
 
 SEC("uprobe")
 int span_uret(struct pt_regs *ctx)
 {
-	return leave(ctx, true);
+	return leave(ctx, true, false);
 }
 
 /*
  * An instruction by which a function is left, with its frame gone: SP is what it was at its entry. With
  * any other SP it is a jump to a part of the function that lies elsewhere.
  */
-SEC("uprobe")
-int span_ret(struct pt_regs *ctx)
+static __always_inline int leave_at_ret(struct pt_regs *ctx, bool may_sleep)
 {
 	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	__u64 sp = ctx->sp;
@@ -424,16 +437,27 @@ int span_ret(struct pt_regs *ctx)
 
 		if (!span_open(s) || s->ep_id != ep_id || s->entry_sp != sp)
 			continue;
-		name_at_leave(ctx, t, i);
+		name_at_leave(ctx, t, i, may_sleep);
 		span_close(t, i, WIRE_END_RETURN);
 		break;
 	}
 	return 0;
 }
 
-/* A declared end function: ends the innermost open span of its endpoint. */
 SEC("uprobe")
-int span_end(struct pt_regs *ctx)
+int span_ret(struct pt_regs *ctx)
+{
+	return leave_at_ret(ctx, false);
+}
+
+SEC("uprobe.s")
+int span_ret_sleepable(struct pt_regs *ctx)
+{
+	return leave_at_ret(ctx, true);
+}
+
+/* A declared end function: ends the innermost open span of its endpoint. */
+static __always_inline int end(struct pt_regs *ctx, bool may_sleep)
 {
 	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -462,11 +486,23 @@ int span_end(struct pt_regs *ctx)
 	if (what == VERDICT_DROP)
 		return 0;
 	machine_load(t, ctx, sp, ip);
-	if (what == VERDICT_RUN && !ops_run_leave(t, ep, WIRE_NAMED_MAX))
+	if (what == VERDICT_RUN && !run_at_leave(t, ep, WIRE_NAMED_MAX, may_sleep))
 		return 0;
 	thread_is_back(t);
 	if (wants_name_at_leave(t, slot))
-		ops_run_leave(t, ep, slot);
+		run_at_leave(t, ep, slot, may_sleep);
 	span_close(t, slot, WIRE_END_END_PROBE);
 	return 0;
+}
+
+SEC("uprobe")
+int span_end(struct pt_regs *ctx)
+{
+	return end(ctx, false);
+}
+
+SEC("uprobe.s")
+int span_end_sleepable(struct pt_regs *ctx)
+{
+	return end(ctx, true);
 }

@@ -161,6 +161,7 @@ static int new_engine(struct session *s, bool recording)
 		.without_uret = o->leave != LEAVE_URETPROBE && !(need & ENDPOINT_NEEDS_URETPROBE),
 		.without_names = !(need & ENDPOINT_NEEDS_NAMES),
 		.without_nameless = need & ENDPOINT_NEEDS_NAMES,
+		.end_sleeps = need & ENDPOINT_NEEDS_END_READS,
 		.on_record = on_record,
 		.ctx = s,
 	};

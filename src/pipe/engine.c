@@ -61,6 +61,7 @@ static int load(struct engine *en, struct errmsg *e)
 		.without_uret = options->without_uret,
 		.without_sleepable = options->without_names,
 		.without_plain = options->without_nameless,
+		.end_sleeps = options->end_sleeps,
 	};
 	struct probe_programs programs;
 	int r = options->is_measured ? 0 : attach_source_read(&probes->source, e);

@@ -54,6 +54,7 @@ struct engine_options {
 	/* Not both: none will have an expression; each endpoint is entered as those with one are. */
 	bool without_names;
 	bool without_nameless;
+	bool end_sleeps; /* some endpoint reads memory when a call ends: see kern.h */
 	void (*on_event)(void *ctx, const struct engine_event *event); /* may be NULL */
 	/* Every record as it came, after the pipeline has used it: for the capture file. May be NULL. */
 	void (*on_record)(void *ctx, const void *record, size_t bytes);

@@ -125,7 +125,12 @@ static void configure(struct kernskel *skel, const struct kern_options *o)
 		window = 2 * WIRE_REDZONE;
 	skel->rodata->knob_max_window = window;
 	skel->rodata->knob_kernel_stacks = o->want_kernel_stacks;
-	bpf_program__set_autoload(skel->progs.span_end, !o->without_end);
+	bpf_program__set_autoload(skel->progs.span_end, !o->without_end && !o->end_sleeps);
+	bpf_program__set_autoload(skel->progs.span_end_sleepable, !o->without_end && o->end_sleeps);
+	bpf_program__set_autoload(skel->progs.span_leave, !o->end_sleeps);
+	bpf_program__set_autoload(skel->progs.span_leave_sleepable, o->end_sleeps);
+	bpf_program__set_autoload(skel->progs.span_ret, !o->end_sleeps);
+	bpf_program__set_autoload(skel->progs.span_ret_sleepable, o->end_sleeps);
 	bpf_program__set_autoload(skel->progs.span_uret, !o->without_uret);
 	bpf_program__set_autoload(skel->progs.span_enter, !o->without_plain);
 	bpf_program__set_autoload(skel->progs.span_enter_sleepable, !o->without_sleepable);
@@ -140,8 +145,10 @@ static void use_multi_uprobes(struct kernskel *skel)
 {
 	struct bpf_program *const programs[] = {
 		skel->progs.span_enter, skel->progs.span_enter_sleepable,
-		skel->progs.span_leave, skel->progs.span_uret,
-		skel->progs.span_end,   skel->progs.span_ret,
+		skel->progs.span_leave, skel->progs.span_leave_sleepable,
+		skel->progs.span_end,   skel->progs.span_end_sleepable,
+		skel->progs.span_ret,   skel->progs.span_ret_sleepable,
+		skel->progs.span_uret,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
@@ -268,13 +275,22 @@ struct kern *kern_free(struct kern *k)
 	return NULL;
 }
 
+static int loaded_fd(const struct bpf_program *plain, const struct bpf_program *sleepable)
+{
+	int fd = bpf_program__fd(plain);
+
+	return fd >= 0 ? fd : bpf_program__fd(sleepable);
+}
+
 void kern_programs(const struct kern *k, struct probe_programs *ret)
 {
+	const typeof(k->skel->progs) *progs = &k->skel->progs;
+
 	ret->enter_fd = bpf_program__fd(k->skel->progs.span_enter);
 	ret->enter_sleepable_fd = bpf_program__fd(k->skel->progs.span_enter_sleepable);
-	ret->leave_fd = bpf_program__fd(k->skel->progs.span_leave);
-	ret->end_fd = bpf_program__fd(k->skel->progs.span_end);
-	ret->ret_fd = bpf_program__fd(k->skel->progs.span_ret);
+	ret->leave_fd = loaded_fd(progs->span_leave, progs->span_leave_sleepable);
+	ret->end_fd = loaded_fd(progs->span_end, progs->span_end_sleepable);
+	ret->ret_fd = loaded_fd(progs->span_ret, progs->span_ret_sleepable);
 	ret->uret_fd = bpf_program__fd(k->skel->progs.span_uret);
 	ret->endpoints_fd = bpf_map__fd(k->skel->maps.endpoints);
 	ret->return_sites_fd = bpf_map__fd(k->skel->maps.return_sites);

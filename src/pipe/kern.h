@@ -39,6 +39,7 @@ struct kern_options {
 	bool without_uret;
 	bool without_plain; /* one of the two enter programs, the one that must not sleep */
 	bool without_sleepable;
+	bool end_sleeps; /* what is read when a call ends may be in pages that are not mapped yet */
 	bool want_kernel_stacks; /* kernel frames in snapshots of blocked threads and kernel mode */
 };
 

@@ -591,6 +591,18 @@ bool endpoint_wants_file(const struct endpoint *ep, const char *path)
 	return glob_match(ep->file, path);
 }
 
+static bool reads_memory(const struct expression *x)
+{
+	for (size_t i = 0; i < x->nodes.n; i++)
+		if (x->nodes.at[i].kind == EXPR_LOAD || x->nodes.at[i].kind == EXPR_VAR ||
+		    x->nodes.at[i].kind >= EXPR_ARROW)
+			return true;
+	for (size_t i = 0; i < x->tests.n; i++)
+		if (x->tests.at[i].is_text)
+			return true;
+	return false;
+}
+
 unsigned int endpoint_needs(const struct endpoint *ep)
 {
 	unsigned int need = 0;
@@ -601,6 +613,8 @@ unsigned int endpoint_needs(const struct endpoint *ep)
 		need |= ENDPOINT_NEEDS_URETPROBE;
 	if (ep->name.n || ep->leave_name.n || ep->condition)
 		need |= ENDPOINT_NEEDS_NAMES;
+	if (ep->leave_name.n || (ep->end_condition && reads_memory(ep->end_condition)))
+		need |= ENDPOINT_NEEDS_END_READS;
 	return need;
 }
 

@@ -72,6 +72,7 @@ enum endpoint_need {
 	ENDPOINT_NEEDS_URETPROBE =
 		1 << 1,                /* the option leave=; the command line may ask for it, too */
 	ENDPOINT_NEEDS_NAMES = 1 << 2, /* an expression is evaluated at entry */
+	ENDPOINT_NEEDS_END_READS = 1 << 3, /* one that reads memory is, when the call ends */
 };
 unsigned int endpoint_needs(const struct endpoint *ep);
 

@@ -187,39 +187,59 @@ static void faults_are_fields(void **state)
 	rig_close(&rig);
 }
 
-/* A page that nobody has touched: only the sleepable program can read it. */
-static void sleepable_reads_unmapped_pages(void **state)
+/* "across pages" in two pages that nobody has touched: only a sleepable program can read it. */
+struct untouched {
+	FILE *file;
+	char *pages;
+	size_t bytes;
+	char *text;
+};
+
+static void untouched_init(struct untouched *u)
 {
 	long page = sysconf(_SC_PAGESIZE);
+
+	u->file = tmpfile();
+	assert_non_null(u->file);
+	u->bytes = 2 * (size_t)page;
+	assert_int_equal(ftruncate(fileno(u->file), (off_t)u->bytes), 0);
+	assert_int_equal(pwrite(fileno(u->file), "across pages", 13, page - 6), 13);
+	u->pages = mmap(NULL, u->bytes, PROT_READ, MAP_PRIVATE, fileno(u->file), 0);
+	assert_true(u->pages != MAP_FAILED);
+	u->text = u->pages + page - 6;
+}
+
+static void untouched_deinit(struct untouched *u)
+{
+	munmap(u->pages, u->bytes);
+	fclose(u->file);
+}
+
+static void sleepable_reads_unmapped_pages(void **state)
+{
 	const struct wire_endpoint config = {
 		.flags = WIRE_EP_F_HAS_OPS,
 		.n_entry_ops = 2,
 		.entry_ops = {OP(REG, WIRE_REG_RDI, 0), OP(STR, 0, 64)},
 	};
 	const struct event *e;
+	struct untouched u;
 	struct name_field f;
-	char *text;
 	struct rig rig;
 	size_t off = 0;
-	FILE *file = tmpfile();
 
-	assert_non_null(file);
-	assert_int_equal(ftruncate(fileno(file), 2 * page), 0);
-	assert_int_equal(pwrite(fileno(file), "across pages", 13, page - 6), 13);
-	text = mmap(NULL, 2 * (size_t)page, PROT_READ, MAP_PRIVATE, fileno(file), 0);
-	assert_true(text != MAP_FAILED);
+	untouched_init(&u);
 	rig_open(&rig, NULL);
 	rig_gate(&rig, 0, MS, 10 * MS);
 	rig.programs.enter_fd = rig.programs.enter_sleepable_fd;
 	rig_endpoint(&rig, 0, serve, &config);
-	e = call(&rig, serve, text + page - 6, 0);
+	e = call(&rig, serve, u.text, 0);
 	assert_true(decode_field(e->promoted->name, e->promoted->name_bytes, &off, &f));
 	assert_int_equal(f.type, WIRE_FIELD_STR);
 	assert_int_equal(f.text_bytes, 12);
 	assert_memory_equal(f.text, "across pages", 12);
 	assert_int_equal(rig_counter(&rig, WIRE_C_NAME_FAULT), 0);
-	munmap(text, 2 * (size_t)page);
-	fclose(file);
+	untouched_deinit(&u);
 	rig_close(&rig);
 }
 
@@ -302,6 +322,45 @@ static void names_at_leave(void **state)
 	rig_close(&rig);
 }
 
+static void pages_at_leave(bool end_sleeps)
+{
+	const struct kern_options options = {.end_sleeps = end_sleeps};
+	const struct wire_endpoint config = {
+		.flags = WIRE_EP_F_HAS_OPS | WIRE_EP_F_NAME_AT_LEAVE,
+		.n_entry_ops = 2,
+		.entry_ops = {OP(REG, WIRE_REG_RDI, 0), OP(KEEP, 1, 0)},
+		.n_leave_ops = 2,
+		.leave_ops = {OP(KEPT, 1, 0), OP(STR, 0, 64)},
+	};
+	const struct event *end;
+	struct untouched u;
+	struct name_field f;
+	struct rig rig;
+	size_t off = 0;
+
+	untouched_init(&u);
+	rig_open(&rig, &options);
+	rig_gate(&rig, 0, MS, 10 * MS);
+	rig_endpoint(&rig, 0, serve, &config);
+	call(&rig, serve, u.text, 0);
+	end = rig_event(&rig, WIRE_K_END, 0);
+	assert_non_null(end);
+	assert_true(decode_field(end->end->name, end->end->name_bytes, &off, &f));
+	assert_int_equal(f.type, end_sleeps ? WIRE_FIELD_STR : WIRE_FIELD_FAULT);
+	assert_int_equal(rig_counter(&rig, WIRE_C_NAME_FAULT), !end_sleeps);
+	if (end_sleeps)
+		assert_memory_equal(f.text, "across pages", 12);
+	untouched_deinit(&u);
+	rig_close(&rig);
+}
+
+/* Only programs that may sleep bring such pages in: those that see ends may where that is wanted. */
+static void unmapped_pages_at_leave(void **state)
+{
+	pages_at_leave(false);
+	pages_at_leave(true);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -313,6 +372,7 @@ int main(void)
 		cmocka_unit_test(sleepable_reads_unmapped_pages),
 		cmocka_unit_test(conditions),
 		cmocka_unit_test(names_at_leave),
+		cmocka_unit_test(unmapped_pages_at_leave),
 	};
 
 	return cmocka_run_group_tests_name("name", tests, NULL, NULL);

@@ -69,7 +69,13 @@ static void needs(void **state)
 	assert_int_equal(needs_of("f;leave=uretprobe"), ENDPOINT_NEEDS_URETPROBE);
 	assert_int_equal(needs_of("f(str(arg0))"), ENDPOINT_NEEDS_NAMES);
 	assert_int_equal(needs_of("f;if=arg0==1"), ENDPOINT_NEEDS_NAMES);
-	assert_int_equal(needs_of("f;leave-name=str(entry(arg1))"), ENDPOINT_NEEDS_NAMES);
+	assert_int_equal(needs_of("f;leave-name=str(entry(arg1))"),
+			 ENDPOINT_NEEDS_NAMES | ENDPOINT_NEEDS_END_READS);
+	assert_int_equal(needs_of("f;end=g;end-if=arg0==1"), ENDPOINT_NEEDS_END);
+	assert_int_equal(needs_of("f;end=g;end-if=str(arg0)==\"x\""),
+			 ENDPOINT_NEEDS_END | ENDPOINT_NEEDS_END_READS);
+	assert_int_equal(needs_of("f;end=g;end-if=*arg0==1"),
+			 ENDPOINT_NEEDS_END | ENDPOINT_NEEDS_END_READS);
 }
 
 static void usdt_and_ends(void **state)

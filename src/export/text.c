@@ -402,18 +402,15 @@ static void print_hint(struct text *t, const struct tree *tree)
 	uint64_t total = tree->nodes.at[0].total_ns, before = 0;
 
 	for (size_t i = 1; i < tree->nodes.n; i++) {
-		const struct profile_frame *f = &t->p->frames.at[tree->nodes.at[i].frame];
-
-		if ((f->flags & PROFILE_FRAME_SYNTHETIC) &&
-		    !strcmp(string(t, f->function), "[before threshold]"))
+		if (profile_frame_is_gap(t->p, tree->nodes.at[i].frame, PROFILE_GAP_BEFORE))
 			before += tree->nodes.at[i].self_ns;
 	}
 	if (before <= total / 4)
 		return;
 	line_pad(&t->line, INDENT);
 	line_printf(&t->line, LINE_DIM,
-		    "[before threshold] is %.0f %% of the time: --from-start shows what is in it",
-		    100.0 * before / total);
+		    "%s is %.0f %% of the time: --from-start shows what is in it",
+		    profile_gap_text(PROFILE_GAP_BEFORE), 100.0 * before / total);
 	line_end(&t->line);
 }
 

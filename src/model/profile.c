@@ -335,6 +335,28 @@ int profile_synthetic_stack(struct profile *p, const char *text, uint32_t *ret_i
 	return profile_add_stack(p, &location_idx, 1, STACK_STOP_NONE, ret_idx);
 }
 
+const char *profile_gap_text(enum profile_gap gap)
+{
+	static const char *const texts[] = {
+		[PROFILE_GAP_BEFORE] = "[before threshold]",
+		[PROFILE_GAP_LOST] = "[lost snapshots]",
+		[PROFILE_GAP_SHORT] = "[short waits]",
+		[PROFILE_GAP_TICKS] = "[between ticks]",
+		[PROFILE_GAP_MEMORY] = "[not kept: memory limit]",
+	};
+
+	_Static_assert(sizeof(texts) / sizeof(*texts) == PROFILE_GAP_MAX, "a text for each gap");
+	return texts[gap];
+}
+
+bool profile_frame_is_gap(const struct profile *p, uint32_t frame, enum profile_gap gap)
+{
+	const struct profile_frame *f = &p->frames.at[frame];
+
+	return f->flags & PROFILE_FRAME_SYNTHETIC &&
+	       !strcmp(strpool_get(p->strings, f->function), profile_gap_text(gap));
+}
+
 double profile_span_completeness(const struct profile_span *s)
 {
 	return s->n_due ? (double)s->n_kept / s->n_due : 1.0;

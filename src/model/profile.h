@@ -240,6 +240,20 @@ int profile_add_stack(struct profile *p, const uint32_t *locations, size_t n, en
 /* A one-frame stack of a synthetic frame: "[before threshold]". */
 int profile_synthetic_stack(struct profile *p, const char *text, uint32_t *ret_idx);
 
+/* Why time has no snapshot's stack but a synthetic frame. */
+enum profile_gap {
+	PROFILE_GAP_BEFORE, /* before the first snapshot could be due */
+	PROFILE_GAP_LOST,   /* snapshots that should cover it were lost */
+	PROFILE_GAP_SHORT,  /* waits too short for a snapshot */
+	PROFILE_GAP_TICKS,  /* on CPU, but no tick fell into it */
+	PROFILE_GAP_MEMORY, /* snapshots were given up: memory limit */
+	PROFILE_GAP_MAX
+};
+
+/* "[before threshold]", ...: the function of the synthetic frame. */
+const char *profile_gap_text(enum profile_gap gap);
+bool profile_frame_is_gap(const struct profile *p, uint32_t frame, enum profile_gap gap);
+
 /* Snapshots kept / due over all spans, in 0..1; 1 when none were due. */
 double profile_completeness(const struct profile *p);
 double profile_span_completeness(const struct profile_span *s);

@@ -4,18 +4,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-static const char *const texts[] = {
-	[ACCOUNT_BEFORE - ACCOUNT_FIRST] = "[before threshold]",
-	[ACCOUNT_LOST - ACCOUNT_FIRST] = "[lost snapshots]",
-	[ACCOUNT_SHORT - ACCOUNT_FIRST] = "[short waits]",
-	[ACCOUNT_NO_TICK - ACCOUNT_FIRST] = "[between ticks]",
-};
-
-const char *account_text(uint32_t stack)
-{
-	return texts[stack - ACCOUNT_FIRST];
-}
-
 /* What is still to be given away, by kind of time. Items can only take what is there. */
 struct budget {
 	uint64_t left[SAMPLE_KIND_MAX];

@@ -46,13 +46,13 @@ struct account_input {
 	size_t n_obs;
 };
 
-/* Stacks of items that have no snapshot. */
+/* Stacks of items that have no snapshot: ACCOUNT_FIRST + enum profile_gap. */
 enum account_stack {
-	ACCOUNT_BEFORE = UINT32_MAX - 4, /* before the first snapshot could be due */
-	ACCOUNT_LOST,                    /* snapshots that should cover it were lost */
-	ACCOUNT_SHORT,                   /* waits too short for a snapshot */
-	ACCOUNT_NO_TICK,                 /* on CPU, but no tick fell into it */
-	ACCOUNT_FIRST = ACCOUNT_BEFORE,
+	ACCOUNT_FIRST = UINT32_MAX - PROFILE_GAP_MAX,
+	ACCOUNT_BEFORE = ACCOUNT_FIRST + PROFILE_GAP_BEFORE,
+	ACCOUNT_LOST = ACCOUNT_FIRST + PROFILE_GAP_LOST,
+	ACCOUNT_SHORT = ACCOUNT_FIRST + PROFILE_GAP_SHORT,
+	ACCOUNT_NO_TICK = ACCOUNT_FIRST + PROFILE_GAP_TICKS,
 };
 
 struct account_item {
@@ -70,9 +70,6 @@ struct account {
 	uint32_t n_missing;             /* holes in the sequence numbers */
 	struct wire_wall total;         /* as used: adds up to end_ns - start_ns */
 };
-
-/* "[before threshold]", ...; stack: enum account_stack. */
-const char *account_text(uint32_t stack);
 
 /* 0 or -ENOMEM. ret is emptied first; its memory is kept from call to call. */
 int account_span(const struct account_input *in, struct account *ret);

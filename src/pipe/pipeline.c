@@ -337,13 +337,13 @@ static int push_snapshot(struct pipeline *p, const struct event *ev)
 	return r;
 }
 
-static int synthetic_stack(struct pipeline *p, const struct open_span *s, const char *text,
-			   uint32_t *ret)
+static int gap_stack(struct pipeline *p, const struct open_span *s, enum profile_gap gap,
+		     uint32_t *ret)
 {
 	int r;
 
 	stack_builder_begin(&p->builder);
-	r = stack_builder_text(&p->builder, text);
+	r = stack_builder_text(&p->builder, profile_gap_text(gap));
 	if (!r)
 		r = push_endpoint_frame(p, s);
 	if (!r)
@@ -371,7 +371,7 @@ static int resolve_item_stack(struct pipeline *p, const struct open_span *s, uin
 	int r = 0;
 
 	if (stack >= ACCOUNT_FIRST)
-		r = synthetic_stack(p, s, account_text(stack), &stack);
+		r = gap_stack(p, s, stack - ACCOUNT_FIRST, &stack);
 	return r ? r : resolve_stack(p, stack, ret);
 }
 
@@ -414,7 +414,7 @@ static int add_collapsed(struct pipeline *p, const struct open_span *s, uint32_t
 	uint64_t by_kind[SAMPLE_KIND_MAX] = {t->oncpu_ns, t->runq_ns, t->blocked_ns};
 	struct profile_sample sample = {.span = span_idx, .syscall_nr = -1, .seq = UINT32_MAX};
 	uint32_t stack = 0;
-	int r = synthetic_stack(p, s, "[not kept: memory limit]", &stack);
+	int r = gap_stack(p, s, PROFILE_GAP_MEMORY, &stack);
 
 	if (!r)
 		r = resolve_stack(p, stack, &sample.stack);

@@ -109,6 +109,9 @@ static void synthetic_stack_has_one_marked_frame(void **state)
 	assert_int_equal(p->frames.at[frame].flags, PROFILE_FRAME_SYNTHETIC);
 	assert_string_equal(strpool_get(p->strings, p->frames.at[frame].function),
 			    "[before threshold]");
+	assert_true(profile_frame_is_gap(p, frame, PROFILE_GAP_BEFORE));
+	assert_false(profile_frame_is_gap(p, frame, PROFILE_GAP_LOST));
+	assert_false(profile_frame_is_gap(p, 0, PROFILE_GAP_BEFORE));
 	profile_free(p);
 }
 

@@ -95,14 +95,21 @@ static void add_unreturned(struct summary *s, const struct profile_span *span,
 	s->max_is_open = span->end_reason == WIRE_END_TASK_END;
 }
 
+/* What the histogram knows; the spans are still to be added. */
+static struct summary of_latency(const struct latency *l)
+{
+	return (struct summary){
+		.n_slow = l->n_slow,
+		.max_ns = l->max_ns,
+		.n_unseen = l->n_unknown > l->n_unwound ? l->n_unknown - l->n_unwound : 0,
+	};
+}
+
 void summary_counts(struct summary *ret, const struct profile *p, uint32_t endpoint)
 {
 	const struct profile_endpoint *e = &p->endpoints.at[endpoint];
-	const struct latency *l = &e->latency;
 
-	*ret = (struct summary){.n_slow = l->n_slow, .max_ns = l->max_ns};
-	if (l->n_unknown > l->n_unwound)
-		ret->n_unseen = l->n_unknown - l->n_unwound;
+	*ret = of_latency(&e->latency);
 	for (size_t i = 1; i < p->spans.n; i++) {
 		if (p->spans.at[i].endpoint != endpoint)
 			continue;
@@ -113,20 +120,22 @@ void summary_counts(struct summary *ret, const struct profile *p, uint32_t endpo
 
 int summary_init(struct summary *ret, const struct profile *p, uint32_t endpoint)
 {
-	CLEANUP(summary_deinit) struct summary s = {};
+	const struct profile_endpoint *e = &p->endpoints.at[endpoint];
+	CLEANUP(summary_deinit) struct summary s = of_latency(&e->latency);
 	CLEANUP(hash_deinit) struct hash index;
 	int r = 0;
 
 	hash_init(&index);
-	summary_counts(&s, p, endpoint);
 	for (uint32_t i = 1; i < p->spans.n && !r; i++) {
 		const struct profile_span *span = &p->spans.at[i];
 
 		if (span->endpoint != endpoint)
 			continue;
+		add_counts(&s, span);
+		add_unreturned(&s, span, e->threshold_ns);
 		r = vec_push(&s.spans, i);
 		if (!r)
-			r = add_name(&s, &index, span, p->endpoints.at[endpoint].threshold_ns);
+			r = add_name(&s, &index, span, e->threshold_ns);
 	}
 	if (r)
 		return r;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* main.c: the command table. */
-#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 
 #include "app/command.h"
 #include "base/cleanup.h"
+#include "base/file.h"
 
 enum { MMAP_BYTES = 128 * 1024 };
 
@@ -47,16 +47,17 @@ static void hold_standard_files(void)
 /* What could not be written is a failure, whoever wrote it. */
 static int written(int status)
 {
-	int fd = fileno(stdout);
+	int fd = fileno(stdout), r;
 
 	/* Closed from the start: who needs it has complained. */
 	if (fd >= 0 && fcntl(fd, F_GETFL) & O_PATH)
 		return status;
-	if (!fflush(stdout) && !ferror(stdout))
+	r = file_flush(stdout);
+	if (!r)
 		return status;
 	if (status == 0)
 		fprintf(stderr, "spanprof: error: cannot write to standard output: %s\n",
-			errno ? strerror(errno) : "an earlier write failed");
+			strerror(-r));
 	return status ? status : EXIT_FAILED;
 }
 

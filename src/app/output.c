@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "app/command.h"
+#include "base/file.h"
 #include "base/log.h"
 
 static bool writes_to_stdout(const struct run_options *o)
@@ -87,9 +88,10 @@ static int write_text(const struct run_options *o, const struct profile *p, stru
 	struct export_options text = text_options(o);
 	int r = export_find("text")->write(p, &text, stdout, e);
 
-	if (!r && (fflush(stdout) || ferror(stdout)))
-		r = errmsg_set(e, -EIO, "cannot write to standard output: %s", strerror(errno));
-	return r;
+	if (r)
+		return r;
+	r = file_flush(stdout);
+	return r ? errmsg_set(e, r, "cannot write to standard output: %s", strerror(-r)) : 0;
 }
 
 static int write_file(struct file_out *f, const struct run_options *o,

@@ -46,6 +46,13 @@ int read_file(int dir_fd, const char *path, size_t max_bytes, char **ret_data, s
 	return 0;
 }
 
+int file_flush(FILE *stream)
+{
+	if (fflush(stream))
+		return -errno;
+	return ferror(stream) ? -EIO : 0;
+}
+
 static int open_in_place(struct file_out *f, const char *path, struct errmsg *e)
 {
 	int fd = strcmp(path, "-") ? open(path, O_WRONLY | O_CLOEXEC)
@@ -121,11 +128,8 @@ int file_out_open(struct file_out *ret, const char *path, struct errmsg *e)
 int file_out_commit(struct file_out *f, struct errmsg *e)
 {
 	FILE *stream = TAKE_PTR(f->stream);
-	int r = 0;
+	int r = file_flush(stream);
 
-	errno = 0;
-	if (fflush(stream) || ferror(stream))
-		r = errno ? -errno : -EIO;
 	if (!r && f->temp_path &&
 	    (fchmod(fileno(stream), f->is_private ? 0600 : 0644) || fsync(fileno(stream))))
 		r = -errno;

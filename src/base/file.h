@@ -18,6 +18,9 @@
  */
 int read_file(int dir_fd, const char *path, size_t max_bytes, char **ret_data, size_t *ret_bytes);
 
+/* Everything that was printed to it is written. 0 or negative errno; -EIO: an earlier write failed. */
+int file_flush(FILE *stream);
+
 /*
  * An output file under construction. Bytes go to "<path>.tmp-XXXXXX" in the same folder; the name
  * appears at file_out_commit. "-" and non-regular files (pipes, /dev/null) are written in place, and

@@ -27,7 +27,11 @@ enum {
 struct watch {
 	struct wire_file_key file;
 	uint32_t instance_id;
-	uint64_t met_ns; /* since then the file's probes await its programs; UINT64_MAX: not yet */
+	/*
+	 * Since then the file's probes await its programs; UINT64_MAX: not yet. Read from the clock when
+	 * they are in: attaching takes many times as long as it is since the caller's time.
+	 */
+	uint64_t met_ns;
 };
 
 struct engine {

@@ -3,11 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "base/cleanup.h"
+
+enum { LINKS_MAX = 40 }; /* as many as the kernel follows */
 
 int read_file(int dir_fd, const char *path, size_t max_bytes, char **ret_data, size_t *ret_bytes)
 {
@@ -53,10 +58,27 @@ int file_flush(FILE *stream)
 	return ferror(stream) ? -EIO : 0;
 }
 
-static int open_in_place(struct file_out *f, const char *path, struct errmsg *e)
+static bool is_open_file(int fd, const struct stat *st)
 {
-	int fd = strcmp(path, "-") ? open(path, O_WRONLY | O_CLOEXEC)
-				   : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	struct stat own;
+
+	return !fstat(fd, &own) && own.st_dev == st->st_dev && own.st_ino == st->st_ino;
+}
+
+/* st: of path, if that is one. Standard files go on where they are, also when they are regular. */
+static int in_place_fd(const char *path, const struct stat *st)
+{
+	if (!strcmp(path, "-") || is_open_file(STDOUT_FILENO, st))
+		return fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (is_open_file(STDERR_FILENO, st))
+		return fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	return open(path, O_WRONLY | O_CLOEXEC | O_TRUNC);
+}
+
+static int open_in_place(struct file_out *f, const char *path, const struct stat *st,
+			 struct errmsg *e)
+{
+	int fd = in_place_fd(path, st);
 
 	if (fd < 0)
 		return errmsg_set(e, -errno, "cannot write to '%s': %s", path, strerror(errno));
@@ -94,29 +116,85 @@ static int open_temporary(struct file_out *f, const char *path, struct errmsg *e
 	return 0;
 }
 
-/* Where a rename has to put the file: a symbolic link stays one, and what it leads to is replaced. */
-static char *real_name(const char *path, bool exists)
+/* Where the link at path leads to, of which its folder is the base when it is relative; NULL: see errno. */
+static char *read_link(const char *path)
 {
-	return exists ? realpath(path, NULL) : strdup(path);
+	const char *slash = strrchr(path, '/');
+	int folder = slash ? (int)(slash + 1 - path) : 0;
+	char to[PATH_MAX], *whole;
+	ssize_t n = readlink(path, to, sizeof(to));
+
+	if (n < 0)
+		return NULL;
+	if ((size_t)n == sizeof(to)) {
+		errno = ENAMETOOLONG;
+		return NULL;
+	}
+	if (asprintf(&whole, "%.*s%.*s", *to == '/' ? 0 : folder, path, (int)n, to) < 0)
+		return NULL;
+	return whole;
+}
+
+static bool is_of_proc(const char *link)
+{
+	AUTO_CLOSE int fd = open(link, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct statfs fs;
+
+	return fd >= 0 && !fstatfs(fd, &fs) && fs.f_type == PROC_SUPER_MAGIC;
+}
+
+/* Replaces *path by the file that its links lead to, which need not exist. 1: a link of /proc does. */
+static int follow_links(char **path)
+{
+	struct stat st;
+
+	for (int i = 0; i < LINKS_MAX; i++) {
+		char *to;
+
+		if (lstat(*path, &st) || !S_ISLNK(st.st_mode))
+			return 0;
+		/* Whether the link may be followed is for the kernel to say. */
+		if (stat(*path, &st) && errno != ENOENT)
+			return -errno;
+		if (is_of_proc(*path))
+			return 1;
+		to = read_link(*path);
+		if (!to)
+			return -errno;
+		free(*path);
+		*path = to;
+	}
+	return -ELOOP;
+}
+
+static int open_path(struct file_out *f, struct errmsg *e)
+{
+	struct stat st = {};
+	bool exists;
+	int r = follow_links(&f->path);
+
+	if (r < 0)
+		return errmsg_set(e, r, "cannot write to '%s': cannot follow the link: %s", f->path,
+				  strerror(-r));
+	exists = !stat(f->path, &st);
+	if (exists && S_ISDIR(st.st_mode))
+		return errmsg_set(e, -EISDIR, "cannot write to '%s': it is a folder; name a file",
+				  f->path);
+	if (r || (exists && !S_ISREG(st.st_mode)))
+		return open_in_place(f, f->path, &st, e);
+	return open_temporary(f, f->path, e);
 }
 
 int file_out_open(struct file_out *ret, const char *path, struct errmsg *e)
 {
+	const struct stat none = {};
 	struct file_out f = {};
-	struct stat st = {};
-	bool exists = stat(path, &st) == 0;
 	int r;
 
-	f.path = real_name(path, exists && S_ISREG(st.st_mode));
+	f.path = strdup(path);
 	if (!f.path)
-		return errmsg_set(e, -errno, "cannot write to '%s': %s", path, strerror(errno));
-	if (!strcmp(path, "-") || (exists && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
-		r = open_in_place(&f, path, e);
-	else if (exists && S_ISDIR(st.st_mode))
-		r = errmsg_set(e, -EISDIR, "cannot write to '%s': it is a folder; name a file",
-			       path);
-	else
-		r = open_temporary(&f, f.path, e);
+		return errmsg_set(e, -ENOMEM, "cannot write to '%s': out of memory", path);
+	r = strcmp(path, "-") ? open_path(&f, e) : open_in_place(&f, path, &none, e);
 	if (r) {
 		file_out_deinit(&f);
 		return r;
@@ -138,8 +216,8 @@ int file_out_commit(struct file_out *f, struct errmsg *e)
 	if (!r && f->temp_path && rename(f->temp_path, f->path))
 		r = -errno;
 	if (r) {
-		r = errmsg_set(e, r, "cannot write '%s': %s; nothing was left there", f->path,
-			       strerror(-r));
+		r = errmsg_set(e, r, "cannot write '%s': %s%s", f->path, strerror(-r),
+			       f->temp_path ? "; nothing was left there" : "");
 		file_out_deinit(f);
 		return r;
 	}

@@ -23,12 +23,14 @@ int file_flush(FILE *stream);
 
 /*
  * An output file under construction. Bytes go to "<path>.tmp-XXXXXX" in the same folder; the name
- * appears at file_out_commit. "-" and non-regular files (pipes, /dev/null) are written in place, and
- * a symbolic link stays one: the file that it leads to is replaced.
+ * appears at file_out_commit. A symbolic link stays one: the file that it leads to is written, if the
+ * kernel lets this user follow the link (see protected_symlinks in proc(5)).
+ * Written in place are "-", files that are not regular (pipes, /dev/null), and what a link in /proc leads
+ * to (/dev/stdout): an open file of somebody's, whose name must not be given to another.
  */
 struct file_out {
 	FILE *stream;    /* write here; owned */
-	char *path;      /* owned */
+	char *path;      /* owned; links followed */
 	char *temp_path; /* owned; NULL when written in place */
 	bool is_private; /* set after open: readable by its owner only */
 };

@@ -143,6 +143,27 @@ def truncated_capture(share):
 
 
 @test
+def where_a_link_leads_to():
+    """/dev/stdout is one, too: the shell's file goes on, between what comes before and after."""
+    with folder() as path:
+        capture = record(path, "a=sleep:30")
+        plain = report(capture, path / "plain.folded")
+        (path / "real.folded").write_text("old")
+        (path / "link.folded").symlink_to("real.folded")
+        check(report(capture, path / "link.folded") == plain, "the same through a link")
+        check(os.readlink(path / "link.folded") == "real.folded", "a link is still there")
+        before = os.readlink("/dev/stdout")
+        text = 'echo first; "$0" report "$1" -q -o /dev/stdout --format folded; echo last'
+        with open(path / "all", "wb") as out:
+            subprocess.run(["sh", "-c", text, SPANPROF, capture], stdout=out, stderr=subprocess.DEVNULL, check=True)
+        check((path / "all").read_bytes() == b"first\n" + plain + b"last\n", (path / "all").read_text())
+        check(os.readlink("/dev/stdout") == before, "/dev/stdout is what it was")
+        done = subprocess.run([SPANPROF, "report", capture, "-q", "-o", "/dev/stdout", "--format", "folded"],
+                              capture_output=True, check=True)
+        check(done.stdout == plain, done.stdout)
+
+
+@test
 def damaged_capture_is_refused():
     with folder() as path:
         data = bytearray(record(path, "a=sleep:30").read_bytes())

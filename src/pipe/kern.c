@@ -12,15 +12,9 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -28,7 +22,8 @@
 #include "base/file.h"
 #include "bpf/kernskel.h"
 #include "pipe/loaderror.h"
-#include "pipe/tickrings.h"
+#include "pipe/ring.h"
+#include "pipe/ticker.h"
 #include "probe/multi.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -39,7 +34,7 @@
 #define WINDOW_LARGE       (65536U - 1024)
 #define WAKE_BYTES_DIVISOR 4  /* the reader is woken when the ring is filled by this fraction */
 #define TICK_RING_DIVISOR  32 /* a ring of ticks is at most this fraction of the common one */
-#define TICK_RINGS_MAX     64 /* CPUs that have one */
+#define TICK_RINGS_MAX     64 /* CPUs that have one: 4.8 MB; the ticks of others use the common ring */
 #define LOG_BYTES          65536
 #define WALK_COST_DIVISOR  100 /* walks of stuck threads take at most this fraction of the time */
 
@@ -52,12 +47,8 @@ struct gate_count { /* as in bpf/maps.bpf.h */
 
 struct kern {
 	struct kernskel *skel;
-	struct ring_buffer *ring;    /* NULL: not mapped now */
-	struct tickrings tick_rings; /* mapped with it */
-	int epoll_fd;                /* of the ring, mapped or not */
-	kern_record_fn fn;           /* during kern_poll */
-	void *fn_ctx;
-	int n_ticks;   /* records from tick_rings during kern_poll */
+	struct ring *ring;
+	struct ticker ticker;
 	size_t n_cpus; /* possible ones */
 	void *percpu;  /* n_cpus of the largest per-CPU value */
 	uint32_t last_epoch;
@@ -65,30 +56,8 @@ struct kern {
 	struct bpf_link *sched_waking;
 	struct bpf_link *walk;
 	struct bpf_link *proc[3];
-	struct bpf_link **ticks; /* n_cpus, NULL where there is none */
-	int *tick_fds;           /* borrowed from ticks */
-	uint64_t tick_period_ns; /* 0: closed */
 	uint64_t walk_not_before_ns;
 };
-
-static int take_ticks(struct kern *k, uint64_t before_ns)
-{
-	int n = tickrings_take(&k->tick_rings, before_ns, k->fn, k->fn_ctx);
-
-	if (n < 0)
-		return n;
-	k->n_ticks += n;
-	return 0;
-}
-
-static int on_record(void *ctx, void *data, size_t bytes)
-{
-	const struct wire_header *h = data;
-	struct kern *k = ctx;
-	int r = take_ticks(k, h->mono_ns);
-
-	return r ? r : k->fn(k->fn_ctx, data, bytes);
-}
 
 static size_t round_ring(size_t bytes)
 {
@@ -101,6 +70,7 @@ static size_t round_ring(size_t bytes)
 	return n;
 }
 
+/* Rings of ticks are for the CPUs that have a tick: on a virtual machine many more are possible. */
 static void configure_rings(struct kernskel *skel, size_t ring_bytes, size_t n_cpus)
 {
 	size_t tick_bytes = ring_bytes / TICK_RING_DIVISOR;
@@ -172,7 +142,7 @@ static int load(struct kern *k, const struct kern_options *o, struct errmsg *e)
 		return errmsg_set(e, r, "cannot open the built-in BPF programs: %s", strerror(-r));
 	}
 	configure(k->skel, o);
-	configure_rings(k->skel, round_ring(o->ring_bytes), k->n_cpus);
+	configure_rings(k->skel, round_ring(o->ring_bytes), ticker_cpus_end(k->n_cpus));
 	if (o->multi_uprobes)
 		use_multi_uprobes(k->skel);
 	r = kernskel__load(k->skel);
@@ -207,19 +177,23 @@ static int kern_setup(struct kern *k, const struct kern_options *o, struct errms
 				  strerror(-n_cpus));
 	k->n_cpus = (size_t)n_cpus;
 	k->percpu = calloc(k->n_cpus, sizeof(struct wire_latency));
-	k->ticks = calloc(k->n_cpus, sizeof(*k->ticks));
-	k->tick_fds = calloc(k->n_cpus, sizeof(*k->tick_fds));
-	if (!k->percpu || !k->ticks || !k->tick_fds)
+	if (!k->percpu)
 		return errmsg_set(e, -ENOMEM, "cannot load the BPF programs: out of memory");
 	r = load(k, o, e);
 	if (r)
 		return r;
 	assert(k->skel);
-	k->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	r = k->epoll_fd < 0 ? -errno : o->lazy_ring ? 0 : kern_ring_map(k);
+	r = ring_new(&k->ring, bpf_map__fd(k->skel->maps.ring),
+		     bpf_map__fd(k->skel->maps.tick_rings),
+		     bpf_map__max_entries(k->skel->maps.tick_rings));
+	if (!r && !o->lazy_ring)
+		r = ring_map(k->ring);
 	if (r)
 		return errmsg_set(e, r, "cannot map the ring of the BPF programs: %s",
 				  strerror(-r));
+	r = ticker_init(&k->ticker, k->skel->progs.sample_tick, k->n_cpus);
+	if (r)
+		return errmsg_set(e, r, "cannot load the BPF programs: out of memory");
 	r = attach(k->skel->progs.process_fork, &k->proc[0], e);
 	if (!r)
 		r = attach(k->skel->progs.process_exec, &k->proc[1], e);
@@ -235,7 +209,6 @@ int kern_new(struct kern **ret, const struct kern_options *options, struct errms
 
 	if (!k)
 		return errmsg_set(e, -ENOMEM, "cannot load the BPF programs: out of memory");
-	k->epoll_fd = -1;
 	r = kern_setup(k, options, e);
 	if (r) {
 		kern_free(k);
@@ -245,32 +218,19 @@ int kern_new(struct kern **ret, const struct kern_options *options, struct errms
 	return 0;
 }
 
-static void ticks_close(struct kern *k)
-{
-	for (size_t i = 0; k->ticks && i < k->n_cpus; i++) {
-		bpf_link__destroy(k->ticks[i]);
-		k->ticks[i] = NULL;
-	}
-	k->tick_period_ns = 0;
-}
-
 struct kern *kern_free(struct kern *k)
 {
 	if (!k)
 		return NULL;
-	ticks_close(k);
+	ticker_deinit(&k->ticker);
 	bpf_link__destroy(k->sched_switch);
 	bpf_link__destroy(k->sched_waking);
 	bpf_link__destroy(k->walk);
 	for (size_t i = 0; i < ARRAY_SIZE(k->proc); i++)
 		bpf_link__destroy(k->proc[i]);
-	kern_ring_unmap(k);
+	ring_free(k->ring);
 	kernskel__destroy(k->skel);
-	if (k->epoll_fd >= 0)
-		close(k->epoll_fd);
 	free(k->percpu);
-	free(k->ticks);
-	free(k->tick_fds);
 	free(k);
 	return NULL;
 }
@@ -503,110 +463,27 @@ int kern_counters(const struct kern *k, struct counters *ret)
 
 int kern_poll(struct kern *k, int timeout_ms, kern_record_fn fn, void *ctx)
 {
-	int waited, rest, r;
-	uint64_t now;
-
-	if (!k->ring)
-		return 0;
-	k->n_ticks = 0;
-	k->fn = fn;
-	k->fn_ctx = ctx;
-	waited = ring_buffer__poll(k->ring, timeout_ms);
-	if (waited < 0 && waited != -EINTR)
-		return waited;
-	now = clock_mono_ns(); /* what led to a tick before now is in the common ring already */
-	rest = ring_buffer__consume(k->ring);
-	if (rest < 0)
-		return rest;
-	r = take_ticks(k, now);
-	return r ? r : (waited > 0 ? waited : 0) + rest + k->n_ticks;
+	return ring_poll(k->ring, timeout_ms, fn, ctx);
 }
 
 int kern_ring_fd(const struct kern *k)
 {
-	return k->epoll_fd;
+	return ring_fd(k->ring);
 }
 
 int kern_ring_map(struct kern *k)
 {
-	struct epoll_event ev = {.events = EPOLLIN};
-	int r;
-
-	if (k->ring)
-		return 0;
-	r = tickrings_map(&k->tick_rings, bpf_map__fd(k->skel->maps.tick_rings),
-			  bpf_map__max_entries(k->skel->maps.tick_rings));
-	if (r)
-		return r;
-	k->ring = ring_buffer__new(bpf_map__fd(k->skel->maps.ring), on_record, k, NULL);
-	if (!k->ring || epoll_ctl(k->epoll_fd, EPOLL_CTL_ADD, ring_buffer__epoll_fd(k->ring), &ev))
-		r = -errno;
-	if (r)
-		kern_ring_unmap(k);
-	return r;
+	return ring_map(k->ring);
 }
 
 void kern_ring_unmap(struct kern *k)
 {
-	ring_buffer__free(k->ring); /* closes what the epoll set holds */
-	k->ring = NULL;
-	tickrings_unmap(&k->tick_rings);
-}
-
-static int tick_open(struct kern *k, size_t cpu, uint64_t period_ns)
-{
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_SOFTWARE,
-		.size = sizeof(attr),
-		.config = PERF_COUNT_SW_CPU_CLOCK,
-		.sample_period = period_ns,
-		.exclude_idle = 1,
-	};
-	AUTO_CLOSE int fd =
-		(int)syscall(SYS_perf_event_open, &attr, -1, (int)cpu, -1, PERF_FLAG_FD_CLOEXEC);
-
-	if (fd < 0)
-		return errno == ENODEV ? 0 : -errno; /* the CPU is offline */
-	k->ticks[cpu] = bpf_program__attach_perf_event(k->skel->progs.sample_tick, fd);
-	if (!k->ticks[cpu])
-		return -errno;
-	k->tick_fds[cpu] = TAKE_FD(fd);
-	return 0;
-}
-
-static int ticks_change(struct kern *k, uint64_t period_ns)
-{
-	for (size_t i = 0; i < k->n_cpus; i++) {
-		if (k->ticks[i] && ioctl(k->tick_fds[i], PERF_EVENT_IOC_PERIOD, &period_ns))
-			return -errno;
-	}
-	return 0;
+	ring_unmap(k->ring);
 }
 
 int kern_sampling(struct kern *k, uint64_t period_ns, struct errmsg *e)
 {
-	int r = 0;
-
-	if (period_ns == k->tick_period_ns)
-		return 0;
-	if (!period_ns) {
-		ticks_close(k);
-		return 0;
-	}
-	if (k->tick_period_ns)
-		r = ticks_change(k, period_ns);
-	for (size_t i = 0; !k->tick_period_ns && !r && i < k->n_cpus; i++)
-		r = tick_open(k, i, period_ns);
-	if (r) {
-		ticks_close(k);
-		return errmsg_set(
-			e, r,
-			"cannot open the CPU clock at a period of %" PRIu64
-			" ns: %s; see /proc/sys/kernel/perf_event_paranoid and CAP_PERFMON",
-			period_ns, strerror(-r));
-	}
-	k->tick_period_ns = period_ns;
-	return 0;
+	return ticker_set(&k->ticker, period_ns, e);
 }
 
 static int64_t n_waiting(const struct kern *k)

@@ -16,11 +16,18 @@ struct taken {
 
 static struct tickrings rings_new(void)
 {
-	struct tickrings t = {.stride = sizeof(struct wire_tick_ring), .n = RINGS};
+	struct wire_tick_ring *first = calloc(RINGS, sizeof(*first));
+	struct tickrings t;
 
-	t.first = calloc(RINGS, sizeof(*t.first));
-	assert_non_null(t.first);
+	assert_non_null(first);
+	assert_int_equal(tickrings_init(&t, first, RINGS), 0);
 	return t;
+}
+
+static void rings_free(struct tickrings *t)
+{
+	free(t->first);
+	tickrings_deinit(t);
 }
 
 /* As the tick does it. */
@@ -48,6 +55,13 @@ static int on_record(void *ctx, const void *record, size_t bytes)
 	return taken->fail_at && taken->n == taken->fail_at ? -5 : 0;
 }
 
+/* With nothing in the common ring. */
+static int take(struct tickrings *t, uint64_t before_ns, struct taken *taken)
+{
+	tickrings_look(t, before_ns, 0);
+	return tickrings_take_rest(t, 0, on_record, taken);
+}
+
 static void of_all_cpus_in_order_of_time(void **state)
 {
 	struct tickrings t = rings_new();
@@ -58,11 +72,11 @@ static void of_all_cpus_in_order_of_time(void **state)
 	put(&t, 2, 30, RECORD);
 	put(&t, 1, 40, RECORD + 800);
 	put(&t, 0, 50, RECORD);
-	assert_int_equal(tickrings_take(&t, UINT64_MAX, on_record, &taken), 5);
+	assert_int_equal(take(&t, UINT64_MAX, &taken), 5);
 	for (size_t i = 0; i < 5; i++)
 		assert_int_equal(taken.mono_ns[i], 10 * (i + 1));
-	assert_int_equal(tickrings_take(&t, UINT64_MAX, on_record, &taken), 0);
-	free(t.first);
+	assert_int_equal(take(&t, UINT64_MAX, &taken), 0);
+	rings_free(&t);
 }
 
 static void only_those_before_the_time(void **state)
@@ -73,10 +87,10 @@ static void only_those_before_the_time(void **state)
 	put(&t, 0, 10, RECORD);
 	put(&t, 0, 20, RECORD);
 	put(&t, 1, 20, RECORD);
-	assert_int_equal(tickrings_take(&t, 20, on_record, &taken), 1);
-	assert_int_equal(tickrings_take(&t, 21, on_record, &taken), 2);
+	assert_int_equal(take(&t, 20, &taken), 1);
+	assert_int_equal(take(&t, 21, &taken), 2);
 	assert_int_equal(taken.n, 3);
-	free(t.first);
+	rings_free(&t);
 }
 
 /* Around the end of a ring: a record goes on behind it, in one piece. */
@@ -88,11 +102,11 @@ static void a_record_across_the_end_is_whole(void **state)
 	const uint32_t bytes = WIRE_TICK_RECORD;
 	for (uint64_t i = 1; i <= 4ULL * WIRE_TICK_RING / bytes; i++) {
 		put(&t, 1, i, bytes);
-		assert_int_equal(tickrings_take(&t, UINT64_MAX, on_record, &taken), 1);
+		assert_int_equal(take(&t, UINT64_MAX, &taken), 1);
 		assert_int_equal(taken.mono_ns[taken.n - 1], i);
 	}
 	assert_int_equal(t.first[1].taken, t.first[1].written);
-	free(t.first);
+	rings_free(&t);
 }
 
 static void a_failure_ends_it_and_loses_nothing_more(void **state)
@@ -102,10 +116,50 @@ static void a_failure_ends_it_and_loses_nothing_more(void **state)
 
 	for (uint64_t i = 1; i <= 3; i++)
 		put(&t, 0, i, RECORD);
-	assert_int_equal(tickrings_take(&t, UINT64_MAX, on_record, &taken), -5);
-	assert_int_equal(tickrings_take(&t, UINT64_MAX, on_record, &taken), 1);
+	assert_int_equal(take(&t, UINT64_MAX, &taken), -5);
+	assert_int_equal(take(&t, UINT64_MAX, &taken), 1);
 	assert_int_equal(taken.mono_ns[2], 3);
-	free(t.first);
+	rings_free(&t);
+}
+
+/* A record that is reserved but not written yet holds up those behind it: what promotes the tick's span, too. */
+static void not_before_what_led_to_them(void **state)
+{
+	struct tickrings t = rings_new();
+	struct taken taken = {};
+
+	put(&t, 1, 40, RECORD);
+	tickrings_look(&t, 50, 1000);
+	assert_int_equal(tickrings_take_rest(&t, 600, on_record, &taken), 0);
+	assert_false(tickrings_is_behind(&t, 600));
+	put(&t, 0, 60, RECORD);
+	assert_int_equal(tickrings_take_rest(&t, 600, on_record, &taken), 0);
+	assert_int_equal(tickrings_take_rest(&t, 1000, on_record, &taken), 1);
+	assert_int_equal(taken.mono_ns[0], 40);
+	assert_true(tickrings_is_behind(&t, 1000));
+	tickrings_look(&t, 70, 1000);
+	assert_int_equal(tickrings_take_rest(&t, 1000, on_record, &taken), 1);
+	assert_int_equal(taken.mono_ns[1], 60);
+	rings_free(&t);
+}
+
+/* The end of a span, which was reserved before the look, comes after its ticks; what was not seen waits. */
+static void before_what_ends_their_span(void **state)
+{
+	struct tickrings t = rings_new();
+	struct taken taken = {};
+
+	put(&t, 1, 40, RECORD);
+	tickrings_look(&t, 50, 1000);
+	put(&t, 1, 45, RECORD);
+	put(&t, 2, 30, RECORD);
+	assert_int_equal(tickrings_take(&t, 48, on_record, &taken), 1);
+	assert_int_equal(taken.mono_ns[0], 40);
+	tickrings_look(&t, 60, 2000);
+	assert_int_equal(tickrings_take(&t, 48, on_record, &taken), 2);
+	assert_int_equal(taken.mono_ns[1], 30);
+	assert_int_equal(taken.mono_ns[2], 45);
+	rings_free(&t);
 }
 
 static void none_is_fine(void **state)
@@ -123,6 +177,8 @@ int main(void)
 		cmocka_unit_test(only_those_before_the_time),
 		cmocka_unit_test(a_record_across_the_end_is_whole),
 		cmocka_unit_test(a_failure_ends_it_and_loses_nothing_more),
+		cmocka_unit_test(not_before_what_led_to_them),
+		cmocka_unit_test(before_what_ends_their_span),
 		cmocka_unit_test(none_is_fine),
 	};
 

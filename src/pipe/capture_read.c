@@ -24,7 +24,8 @@ struct reading {
 	uint8_t *payload; /* owned, grows */
 	size_t payload_cap;
 	uint64_t n_blocks;
-	uint32_t crc; /* of what was read so far */
+	uint32_t crc;    /* of what was read so far */
+	bool has_totals; /* nothing but the end comes after them */
 	bool ended;
 	char text[3][CAPTURE_TEXT_MAX];
 };
@@ -186,6 +187,7 @@ static int read_totals(struct reading *rd, struct cursor *c)
 	}
 	if (c->bad)
 		return malformed(rd, "bad totals");
+	rd->has_totals = true;
 	return rd->to->totals ? rd->to->totals(rd->to->ctx, h.duration_ns, &counters) : 0;
 }
 
@@ -210,6 +212,8 @@ static int read_payload(struct reading *rd, const struct capture_block_header *h
 {
 	struct cursor c = {.at = rd->payload, .left = h->bytes};
 
+	if (rd->has_totals && h->type != CAPTURE_END)
+		return malformed(rd, "a place after the totals");
 	switch ((enum capture_type)h->type) {
 	case CAPTURE_ENDPOINT:
 		return read_endpoint(rd, &c);

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/vec.h"
+#include "pipe/capture_check.h"
 #include "probe/endpoint.h"
 
 struct file {
@@ -25,6 +26,7 @@ struct replay {
 	VEC(struct file) files;
 	VEC(char *) warnings;
 	size_t n_warned;
+	struct capture_check check; /* of the totals against the records so far */
 	bool totals_seen;
 };
 
@@ -182,6 +184,7 @@ static int on_record(void *ctx, const void *record, size_t bytes)
 {
 	struct replay *r = ctx;
 
+	capture_check_add(&r->check, record, bytes);
 	return pipeline_push(r->pipeline, record, bytes);
 }
 
@@ -211,12 +214,28 @@ static int on_latency(void *ctx, uint32_t ep_id, const struct latency *l)
 	return 0;
 }
 
+static int check_totals(struct replay *r, uint64_t end_ns, const struct counters *c)
+{
+	const struct profile *p = pipeline_profile(r->pipeline);
+	struct errmsg why = {};
+	int e = capture_check_totals(&r->check, end_ns, c, &why);
+
+	for (uint32_t i = 1; i < p->endpoints.n && !e; i++)
+		e = capture_check_latency(&r->check, i - 1, &p->endpoints.at[i].latency, &why);
+	return e ? errmsg_set(r->e, e, "'%s' contradicts itself: %s; record it again", r->name,
+			      why.text)
+		 : 0;
+}
+
 /* BPF's counters are the recorded ones; user space's are counted again by the replay. */
 static int on_totals(void *ctx, uint64_t duration_ns, const struct counters *c)
 {
 	struct replay *r = ctx;
 	struct profile *p = pipeline_profile(r->pipeline);
+	int e = check_totals(r, p->start_mono_ns + duration_ns, c);
 
+	if (e)
+		return e;
 	p->duration_ns = duration_ns;
 	memcpy(p->counters.v, c->v, WIRE_C_MAX * sizeof(c->v[0]));
 	for (unsigned int id = COUNTER_RETSITE_REFUSED; id < COUNTER_DEBUG_LEFT_OUT; id++)

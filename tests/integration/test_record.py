@@ -5,7 +5,9 @@ import gzip
 import os
 import re
 import shutil
+import struct
 import subprocess
+import zlib
 
 from harness import (SPANPROF, TARGETS, Spanprof, Target, cases, check, folder, load, main, need_bpf, spanprof,
                      test)
@@ -13,8 +15,8 @@ from harness import (SPANPROF, TARGETS, Spanprof, Target, cases, check, folder, 
 OPTIONS = ("--endpoint", "request(str(arg0))", "--min-duration", "10ms", "--period", "5ms")
 
 
-def record(path, *script, program="phases-gcc-O2"):
-    with Target(program, "-w", "-n", 2, *script) as target:
+def record(path, *script, program="phases-gcc-O2", n=2):
+    with Target(program, "-w", "-n", n, *script) as target:
         with Spanprof("record", "-o", path / "run.cap", "-p", target.pid, *OPTIONS) as command:
             command.wait_attached()
             target.play()
@@ -161,6 +163,44 @@ def where_a_link_leads_to():
         done = subprocess.run([SPANPROF, "report", capture, "-q", "-o", "/dev/stdout", "--format", "folded"],
                               capture_output=True, check=True)
         check(done.stdout == plain, done.stdout)
+
+
+def blocks(data):
+    at = 552
+    while at < len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        yield at, kind, size
+        at += 8 + (size + 7) // 8 * 8
+
+
+def forged(capture, kind, offset, value):
+    """The capture with another number in a block of a kind, and the right checksum for it."""
+    data = bytearray(capture.read_bytes())
+    at = [at for at, k, _ in blocks(data) if k == kind][-1]
+    struct.pack_into("<Q", data, at + 8 + offset, value)
+    end = [at for at, k, _ in blocks(data) if k == 7][0]
+    struct.pack_into("<I", data, end + 16, zlib.crc32(data[:end]))
+    return bytes(data)
+
+
+@cases([(5, 8, 0, "calls"), (5, 16, 1000, "histogram"), (6, 0, 1, "after the end"), (5, 24, 1 << 60, "slow calls")])
+def totals_that_cannot_be(case):
+    kind, offset, value, why = case
+    with folder() as path:
+        capture = record(path, "a=sleep:30", n=40)
+        bad = path / "bad.cap"
+        data = forged(capture, kind, offset, value)
+        bad.write_bytes(data)
+        if kind == 6:  # the run's start is long before its records
+            head = bytearray(data)
+            start, = struct.unpack_from("<Q", head, 24)
+            struct.pack_into("<Q", head, 24, start - 100 * 10**9)
+            end = [at for at, k, _ in blocks(head) if k == 7][0]
+            struct.pack_into("<I", head, end + 16, zlib.crc32(head[:end]))
+            bad.write_bytes(head)
+        status, stdout, stderr = spanprof("report", bad)
+        check(status == 1 and not stdout, f"exit status {status}: {stderr}; {stdout[:200]}")
+        check(len(stderr.splitlines()) == 1 and "contradicts itself" in stderr and why in stderr, stderr)
 
 
 @test

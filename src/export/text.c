@@ -445,12 +445,11 @@ static int print_endpoint(struct text *t, uint32_t endpoint)
 	return r;
 }
 
-/* "2 incomplete stacks (no_cfi 1, truncated 1)" */
-static void print_stops(struct text *t)
+/* "2 stacks incomplete (no_cfi 1, truncated 1)" */
+static void append_stops(const struct text *t, char *buf, size_t n)
 {
 	uint64_t by_stop[STACK_STOP_MAX] = {}, total = 0;
-	struct line *l = &t->line;
-	const char *gap = " (";
+	char list[512] = "";
 
 	for (size_t i = 1; i < t->p->samples.n; i++) {
 		const struct profile_sample *s = &t->p->samples.at[i];
@@ -463,32 +462,28 @@ static void print_stops(struct text *t)
 	}
 	if (!total)
 		return;
-	line_printf(l, LINE_PLAIN, "; %" PRIu64 " stack%s incomplete", total,
-		    total == 1 ? "" : "s");
-	for (unsigned int i = 0; i < STACK_STOP_MAX; i++) {
-		if (!by_stop[i])
-			continue;
-		line_printf(l, LINE_PLAIN, "%s%s %" PRIu64, gap, stack_stop_name(i), by_stop[i]);
-		gap = ", ";
-	}
-	line_text(l, LINE_PLAIN, ")");
+	for (unsigned int i = 0; i < STACK_STOP_MAX; i++)
+		if (by_stop[i])
+			append(list, sizeof(list), "%s %" PRIu64, stack_stop_name(i), by_stop[i]);
+	snprintf(buf, n, "; %" PRIu64 " stack%s incomplete (%s)", total, total == 1 ? "" : "s",
+		 list);
 }
 
 static void print_completeness(struct text *t)
 {
 	struct line *l = &t->line;
 	struct summary s;
-	char buf[32];
+	char buf[32], stops[640] = "", text[768];
 
 	summary_totals(&s, t->p);
+	append_stops(t, stops, sizeof(stops));
 	line_printf(l, LINE_BOLD, "complete %s", percent(buf, summary_completeness(&s)));
 	if (s.n_due)
-		line_printf(l, LINE_PLAIN, ": %" PRIu64 " of %" PRIu64 " snapshots kept", s.n_kept,
-			    s.n_due);
+		snprintf(text, sizeof(text), ": %" PRIu64 " of %" PRIu64 " snapshots kept%s",
+			 s.n_kept, s.n_due, stops);
 	else
-		line_text(l, LINE_PLAIN, ": no snapshots were due");
-	print_stops(t);
-	line_end(l);
+		snprintf(text, sizeof(text), ": no snapshots were due%s", stops);
+	line_wrap(l, LINE_PLAIN, text, INDENT);
 }
 
 static void print_counters(struct text *t)

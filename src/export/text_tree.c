@@ -16,12 +16,14 @@
 #include "base/cleanup.h"
 #include "export/chain.h"
 #include "export/escape.h"
+#include "export/text_hot.h"
 #include "export/text_node.h"
 
 enum {
 	NUMBERS_WIDTH = 10 + 10 + 7 + 2, /* total, self, count, gap */
 	FOLD_MIN = 3,                    /* nodes without own time in a row that are folded */
 	HIDE_BELOW_PERMILLE = 5,
+	HOT_ABOVE = 25, /* percent of the time: if more is not shown, functions are */
 	NAME_MIN = 16,
 	NAME_ALIGN_MAX = 64,
 	INDENT = 2,
@@ -336,7 +338,8 @@ static void print_tail(struct view *v, const struct view_line *vl)
 
 /*
  * Place and state share what is left of the line, beside a name of at least NAME_MIN. The place is only
- * there when the name is whole, and the state goes without the word before its cause at need.
+ * there when the name is whole, and the state goes without its second part, or without the word before
+ * its cause, at need.
  */
 static void print_narrow(struct view *v, const struct view_line *vl)
 {
@@ -345,10 +348,12 @@ static void print_narrow(struct view *v, const struct view_line *vl)
 	char where_buf[512], state[512], text[1024];
 	const char *where = where_of(v, vl->node, where_buf, sizeof(where_buf));
 	unsigned int room = line_room(l), max = room > NAME_MIN + GAP ? room - NAME_MIN - GAP : 0;
-	enum line_style style = state_of(v, vl, max, state, sizeof(state));
+	unsigned int width = escape_width(name, LINE_UNLIMITED) + GAP;
+	unsigned int beside = room > width ? room - width : max;
+	enum line_style style = state_of(v, vl, beside, state, sizeof(state));
 	const char *cause = strstr(state, ": ");
-	unsigned int width;
 
+	max = beside > max ? beside : max;
 	if (cause && escape_width(state, LINE_UNLIMITED) > max)
 		memmove(state, cause + 2, strlen(cause + 2) + 1);
 	snprintf(text, sizeof(text), "%s%s%s", where, *where && *state ? " " : "", state);
@@ -480,6 +485,10 @@ int text_tree_print(const struct profile *p, struct tree *tree, const char *endp
 			    v.n_hidden, v.n_hidden == 1 ? "" : "s", v.hidden_ns / 1e6,
 			    100.0 * v.hidden_ns / node_at(&v, v.root)->total_ns);
 		line_end(l);
+	}
+	if (!r && v.hidden_ns / HOT_ABOVE > node_at(&v, v.root)->total_ns / 100) {
+		line_end(l);
+		r = text_hot_print(p, tree, v.frame_modules, l);
 	}
 	return r;
 }

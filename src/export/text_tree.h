@@ -4,7 +4,8 @@
  *
  * Shown is what holds most of the time: nodes below half a percent of the endpoint's time, and
  * those for which there are no rows left, are summed up in one line at the end. Runs of frames
- * that only call each other are folded into one line. What is shown never changes the numbers.
+ * that only call each other are folded into one line. What is shown never changes the numbers. When much
+ * of the time is not shown, the functions follow that it was spent in.
  */
 #ifndef SPANPROF_EXPORT_TEXT_TREE_H
 #define SPANPROF_EXPORT_TEXT_TREE_H

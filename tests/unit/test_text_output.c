@@ -284,6 +284,72 @@ static void slowest_spans_are_as_many_as_asked_for(void **state)
 	free(text);
 }
 
+/* 40 ways to two functions: none of the ways is worth a line, the functions are. */
+static void scattered_time_is_shown_by_function(void **state)
+{
+	const struct export_options o = {.columns = 100, .rows = 8};
+	struct profile *p = sample_profile_bare();
+	uint32_t ep = sample_endpoint(p, "handle", 1, 1),
+		 exe = sample_module(p, "/bin/x", 1, 0x1000);
+	uint32_t leaf[] = {
+		sample_location(p, exe, "compare", "sort.c", 7, 0),
+		sample_location(p, exe, "hash_any", "", 0, 0),
+	};
+	uint32_t root = sample_location(p, exe, "handle", "", 0, 0);
+	char name[16], *text;
+
+	sample_span(p, ep, "handle", 1, 2000);
+	for (int i = 0; i < 40; i++) {
+		uint32_t run[3] = {leaf[i % 4 == 3], 0, root}, stack = 0;
+
+		snprintf(name, sizeof(name), "way_%d", i);
+		run[1] = sample_location(p, exe, name, "", 0, 0);
+		assert_int_equal(profile_add_stack(p, run, 3, STACK_STOP_ENDPOINT, &stack), 0);
+		sample_wall(p, stack, i % 2 ? SAMPLE_ONCPU : SAMPLE_RUNQ, -1, 10000);
+	}
+	text = write_text(p, &o);
+	assert_non_null(strstr(
+		text,
+		"function, wherever it was called from\n"
+		"     300.0    75.0 %  compare           run queue 200.0, on-CPU 100.0  (sort.c:7)\n"
+		"     100.0    25.0 %  hash_any          on-CPU  (x)\n"));
+	free(text);
+	text = write_text(sample_profile_orders(), &(struct export_options){.columns = 100});
+	assert_null(strstr(text, "wherever"));
+	free(text);
+}
+
+/* The second part of a state gives way to a name, not the other way round. */
+static void names_are_whole_beside_a_state(void **state)
+{
+	const struct export_options o = {.columns = 80};
+	struct profile *p = sample_profile_bare();
+	uint32_t ep = sample_endpoint(p, "handle", 1, 1), stack = 0;
+	uint32_t exe = sample_module(p, "/bin/x", 1, 0x1000);
+	const uint32_t run[] = {
+		sample_location(p, exe, "a_function_of_28_letters_00", "a_long_file.c", 7, 0),
+		sample_location(p, exe, "handle", "", 0, 0),
+	};
+	char *text;
+
+	assert_int_equal(profile_add_stack(p, run, 2, STACK_STOP_ENDPOINT, &stack), 0);
+	sample_span(p, ep, "handle", 1, 2000);
+	sample_wall(p, stack, SAMPLE_RUNQ, -1, 1377600);
+	sample_wall(p, stack, SAMPLE_ONCPU, -1, 639900);
+	text = write_text(p, &o);
+	assert_non_null(strstr(text, "  a_function_of_28_letters_00      run queue 1377.6\n"));
+	free(text);
+}
+
+static void reasons_of_incomplete_stacks_are_whole(void **state)
+{
+	const struct export_options o = {.columns = 50};
+	char *text = write_text(sample_profile_orders(), &o);
+
+	assert_non_null(strstr(text, " snapshots kept; 1 stack\n  incomplete (no_cfi 1)\n"));
+	free(text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,6 +369,9 @@ int main(void)
 		cmocka_unit_test(statistics_are_shown_when_verbose),
 		cmocka_unit_test(completeness_is_not_rounded_up),
 		cmocka_unit_test(slowest_spans_are_as_many_as_asked_for),
+		cmocka_unit_test(scattered_time_is_shown_by_function),
+		cmocka_unit_test(names_are_whole_beside_a_state),
+		cmocka_unit_test(reasons_of_incomplete_stacks_are_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """How a span ends: each way closes it with its own reason, and leaves nothing behind."""
+import pathlib
+import re
 import signal
 import time
 
@@ -247,6 +249,52 @@ def target_outlives_spanprof(name):
             target.wait_done()
             check(target.end() == 0, "the target's exit status")
         check(len(read_truth(path / "truth", "call")) == 20, "all calls were made")
+
+
+def is_pending(pid, number):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return any(int(mask, 16) >> number - 1 & 1 for mask in re.findall(r"(?:Sig|Shd)Pnd:\s*(\w+)", status))
+
+
+def interrupt(command):
+    """Each is a signal of its own: two that wait at a time would be one."""
+    command.process.send_signal(signal.SIGINT)
+    wait_until(lambda: command.process.poll() is not None or not is_pending(command.process.pid, signal.SIGINT),
+               "the signal has been read")
+
+
+def reads_debug_information(pid):
+    try:
+        return ".debug" in pathlib.Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+
+
+@cases(["one", "two", "three", "two, late"])
+def signals_while_symbols_are_looked_up(which):
+    """The first ends the run; what is left of the end goes without lines after the second, and is whole."""
+    n = ["one", "two", "three"].index(which.partition(",")[0]) + 1
+    with folder() as path:
+        with Target("phases-gcc-O0", "-w", "-n", 3, "a=sleep:30,spin:30,deep:20") as target:
+            with Spanprof("run", "-o", path / "out.json", "-p", target.pid, *OPTIONS) as command:
+                command.wait_attached()
+                target.play()
+                for i in range(n):
+                    if i and "late" in which:  # where the C library's debug file is installed
+                        wait_until(lambda: command.process.poll() is not None
+                                   or reads_debug_information(command.process.pid), "it looks up symbols")
+                    interrupt(command)
+                status = command.finish(None)
+            check(status == 0, f"exit status {status}: {command.stderr}")
+            check("complete 100 %" in command.stdout, command.stdout)
+        profile = load(path / "out.json")
+        check(len(profile.spans) == 3, f"{len(profile.spans)} spans")
+        functions = {f for s in profile.spans for x in s.samples for f in x.functions}
+        check({"phase_sleep", "phase_spin", "recurse"} <= functions, f"{sorted(functions)}")
+        lines = [f["line"] for f in profile.raw["frames"][1:] if f and f["function"] == "phase_spin"]
+        check(n > 1 or any(lines), f"lines of phase_spin: {lines}")
+        # A late one may meet the last steps.
+        check("late" in which or command.stderr.count("the end is cut short") == (n > 1), command.stderr)
 
 
 class ProfilingEndedBy:

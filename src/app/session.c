@@ -1,30 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "app/session.h"
-
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <sys/utsname.h>
 
 #include "app/absent.h"
 #include "app/child.h"
 #include "app/command.h"
 #include "app/files_limit.h"
 #include "app/hints.h"
+#include "app/session_priv.h"
 #include "app/specs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "pipe/limits.h"
-#include "pipe/replay.h"
-#include "proc/process.h"
 
 enum {
 	POLL_MS = 50,
@@ -35,58 +29,13 @@ enum {
 	HANGING_MAX = 10, /* calls told of in one run */
 };
 
-struct session {
-	const struct run_options *o;
-	struct engine *engine;
-	struct capture_writer *writer; /* NULL: not recording */
-	int write_error;
-	struct specs specs;
-	size_t n_endpoints;
-	sigset_t old_mask;
-	struct rlimit old_files;
-	int signal_fd;
-	pid_t child;
-	int child_status; /* -1: none, or not ended */
-	bool child_gone;
-	bool watching; /* processes may still come */
-	uint64_t start_ns;
-	uint64_t end_ns;
-	bool hurried; /* the user does not want to wait for the rest of the end, either */
-	bool silence_told;
-	uint64_t hanging_told_ns; /* when the last call that was told of began */
-	uint64_t next_hanging_ns;
-	size_t n_hanging;
-};
-
-static int fail(const char *doing, int error, const struct errmsg *e)
+int session_fail(const char *doing, int error, const struct errmsg *e)
 {
 	if (e && e->text[0])
 		log_error("%s", e->text);
 	else
 		log_error("%s: %s", doing, strerror(-error));
 	return EXIT_FAILED;
-}
-
-static int fail_capture(const struct session *s, int error)
-{
-	log_error("cannot write capture file '%s': %s", s->o->outputs.at[0].path, strerror(-error));
-	return EXIT_FAILED;
-}
-
-static void on_space(void *ctx, uint32_t tgid, uint32_t as_id, struct space *space)
-{
-	struct session *s = ctx;
-
-	if (s->writer && !s->write_error)
-		s->write_error = replay_record_space(s->writer, tgid, as_id, space);
-}
-
-static void on_record(void *ctx, const void *record, size_t bytes)
-{
-	struct session *s = ctx;
-
-	if (s->writer && !s->write_error)
-		s->write_error = capture_write_record(s->writer, record, bytes);
 }
 
 /* A terminal sends its signals to the command, too; a process that sends one to spanprof does not. */
@@ -150,7 +99,7 @@ static int new_engine(struct session *s, bool recording)
 					},
 				.no_symbols = recording,
 				.late_symbols = !recording,
-				.on_space = on_space,
+				.on_space = session_on_space,
 				.ctx = s,
 			},
 		.ring_bytes = o->ring_bytes,
@@ -162,13 +111,13 @@ static int new_engine(struct session *s, bool recording)
 		.without_names = !(need & ENDPOINT_NEEDS_NAMES),
 		.without_nameless = need & ENDPOINT_NEEDS_NAMES,
 		.end_sleeps = need & ENDPOINT_NEEDS_END_READS,
-		.on_record = on_record,
+		.on_record = session_on_record,
 		.ctx = s,
 	};
 	struct errmsg e = {};
 	int r = engine_new(&s->engine, &options, &e);
 
-	return r ? fail("cannot start profiling", r, &e) : 0;
+	return r ? session_fail("cannot start profiling", r, &e) : 0;
 }
 
 static int add_endpoints(struct session *s)
@@ -179,7 +128,7 @@ static int add_endpoints(struct session *s)
 		int r = engine_add_endpoint(s->engine, s->specs.endpoints.at[i], &ep_id);
 
 		if (r)
-			return fail("--endpoint", r, NULL);
+			return session_fail("--endpoint", r, NULL);
 		s->specs.endpoints.at[i] = NULL;
 		s->n_endpoints = ep_id + 1;
 	}
@@ -192,7 +141,7 @@ static int set_limits(struct session *s)
 
 	for (uint32_t k = SPECS_ANY + 1; k < SPECS_ANY + specs_n_instances(&s->specs) && !r; k++)
 		r = limits_set(engine_limits(s->engine), k, specs_limit(&s->specs, k));
-	return r ? fail("--preset", r, NULL) : 0;
+	return r ? session_fail("--preset", r, NULL) : 0;
 }
 
 static int open_gates(struct session *s)
@@ -227,139 +176,7 @@ static int open_gates(struct session *s)
 		if (!r && s->writer)
 			r = capture_write_endpoint(s->writer, &c);
 	}
-	return r ? fail("cannot start profiling", r, &e) : 0;
-}
-
-static int add_pid(struct session *s, pid_t pid)
-{
-	struct errmsg e = {};
-	char path[PROCESS_PATH_MAX];
-	uint32_t instance_id;
-	int r;
-
-	process_exe_path(pid, path, sizeof(path));
-	instance_id = specs_instance_of(&s->specs, path);
-	r = s->o->no_fork ? engine_add_process(s->engine, pid, instance_id, &e)
-			  : engine_add_instance(s->engine, pid, instance_id, &e);
-
-	if (r)
-		return fail("cannot attach", r, &e);
-	hints_traced_at_start(pid);
-	return 0;
-}
-
-static int watch_exe(struct session *s, int fd, const char *path, uint32_t instance_id)
-{
-	struct errmsg e = {};
-	size_t n;
-	int r = engine_watch_exe(s->engine, fd, path, instance_id, &n, &e);
-
-	if (r)
-		return fail("cannot attach", r, &e);
-	s->watching = true;
-	if (!n)
-		log_info("no process runs '%s' yet; waiting for one", path);
-	return 0;
-}
-
-static int watch_path(struct session *s, const char *path)
-{
-	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	AUTO_FREE char *real = realpath(path, NULL);
-	char who[PROCESS_PATH_MAX];
-	struct errmsg e = {};
-	struct stat st;
-
-	if (fd < 0) {
-		log_error("cannot open executable '%s': %s", path, strerror(errno));
-		return EXIT_FAILED;
-	}
-	snprintf(who, sizeof(who), "'%s'", path);
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && process_check_program(fd, who, &e)) {
-		log_error("%s", e.text);
-		return EXIT_FAILED;
-	}
-	return watch_exe(s, fd, path, specs_instance_of(&s->specs, real ? real : path));
-}
-
-static int watch_servers(struct session *s, size_t group)
-{
-	const struct servers *found = &s->specs.groups.at[group].servers;
-	int r = 0;
-
-	for (size_t i = 0; i < found->n && !r; i++)
-		r = watch_exe(s, found->at[i].fd, found->at[i].path,
-			      specs_group_instance(&s->specs, group));
-	return r;
-}
-
-static int add_processes(struct session *s)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < s->specs.groups.n && !r; i++)
-		r = watch_servers(s, i);
-	for (size_t i = 0; i < s->o->exes.n && !r; i++)
-		r = watch_path(s, s->o->exes.at[i]);
-	for (size_t i = 0; i < s->o->pids.n && !r; i++)
-		r = add_pid(s, s->o->pids.at[i]);
-	if (r && s->specs.groups.n == 1)
-		hints_strangers(s->o, s->specs.groups.at[0].preset);
-	else if (r && s->o->pids.n)
-		hints_presets(s->o->pids.at[0]);
-	return r;
-}
-
-/* With --exe the command may be a script that starts the program; else it is the program. */
-static bool is_wanted(const struct session *s, const char *path)
-{
-	struct stat file, wanted;
-
-	if (stat(path, &file))
-		return true;
-	for (size_t i = 0; i < s->o->exes.n; i++)
-		if (!stat(s->o->exes.at[i], &wanted) && wanted.st_dev == file.st_dev &&
-		    wanted.st_ino == file.st_ino)
-			return true;
-	return !s->o->exes.n;
-}
-
-static int add_command(struct session *s, struct errmsg *e)
-{
-	char path[PROCESS_PATH_MAX];
-	size_t n;
-	int r;
-
-	process_exe_path(s->child, path, sizeof(path));
-	if (!is_wanted(s, path))
-		return 0;
-	r = engine_add_process(s->engine, s->child, specs_instance_of(&s->specs, path), e);
-	n = strlen(e->text);
-	if (r == -ENOENT && n && !s->o->exes.n && !strchr(e->text, '\n'))
-		snprintf(e->text + n, sizeof(e->text) - n,
-			 "; when the command is a script or a wrapper: --exe PROGRAM -- COMMAND");
-	return r;
-}
-
-static int start_command(struct session *s)
-{
-	struct errmsg e = {};
-	int r;
-
-	if (!s->o->command)
-		return 0;
-	r = child_start(s->o->command, &s->old_mask, &s->child, &e);
-	if (r)
-		return fail("cannot start the command", r, &e);
-	files_limit_restore(s->child, &s->old_files);
-	r = add_command(s, &e);
-	if (!r)
-		r = child_continue(s->child);
-	if (r) {
-		kill(s->child, SIGKILL);
-		return fail("cannot profile the command", r, &e);
-	}
-	return 0;
+	return r ? session_fail("cannot start profiling", r, &e) : 0;
 }
 
 static int catch_signals(struct session *s)
@@ -372,10 +189,10 @@ static int catch_signals(struct session *s)
 	sigaddset(&mask, SIGHUP);
 	sigaddset(&mask, SIGCHLD);
 	if (sigprocmask(SIG_BLOCK, &mask, &s->old_mask))
-		return fail("cannot block signals", -errno, NULL);
+		return session_fail("cannot block signals", -errno, NULL);
 	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s->signal_fd < 0)
-		return fail("cannot wait for signals", -errno, NULL);
+		return session_fail("cannot wait for signals", -errno, NULL);
 	return 0;
 }
 
@@ -384,35 +201,7 @@ static int raise_files_limit(struct session *s)
 	struct errmsg e = {};
 	int r = files_limit_raise(&s->old_files, &e);
 
-	return r ? fail("cannot open files", r, &e) : 0;
-}
-
-static void describe_run(struct profile *p, const struct utsname *u)
-{
-	p->start_mono_ns = clock_mono_ns();
-	p->start_real_ns = clock_real_ns();
-	if (strpool_add(p->strings, u->nodename, &p->hostname) ||
-	    strpool_add(p->strings, u->release, &p->kernel_release))
-		p->counters.v[COUNTER_STRINGS_FULL]++;
-}
-
-static int new_writer(struct session *s, FILE *capture)
-{
-	struct profile *p = session_profile(s);
-	struct capture_info info = {};
-	struct utsname u = {};
-	int r;
-
-	uname(&u);
-	describe_run(p, &u);
-	if (!capture)
-		return 0;
-	info.start_mono_ns = p->start_mono_ns;
-	info.start_real_ns = p->start_real_ns;
-	snprintf(info.hostname, sizeof(info.hostname), "%s", u.nodename);
-	snprintf(info.kernel_release, sizeof(info.kernel_release), "%s", u.release);
-	r = capture_writer_new(&s->writer, capture, &info);
-	return r ? fail_capture(s, r) : 0;
+	return r ? session_fail("cannot open files", r, &e) : 0;
 }
 
 int session_new(struct session **ret, const struct run_options *o, FILE *capture)
@@ -423,7 +212,7 @@ int session_new(struct session **ret, const struct run_options *o, FILE *capture
 	int r;
 
 	if (!s)
-		return fail("cannot start profiling", -ENOMEM, NULL);
+		return session_fail("cannot start profiling", -ENOMEM, NULL);
 	s->o = o;
 	s->signal_fd = -1;
 	s->child_status = -1;
@@ -435,7 +224,7 @@ int session_new(struct session **ret, const struct run_options *o, FILE *capture
 	if (!r)
 		r = new_engine(s, capture != NULL);
 	if (!r)
-		r = new_writer(s, capture);
+		r = session_new_writer(s, capture);
 	if (!r)
 		r = add_endpoints(s);
 	if (!r)
@@ -443,9 +232,9 @@ int session_new(struct session **ret, const struct run_options *o, FILE *capture
 	if (!r)
 		r = open_gates(s);
 	if (!r)
-		r = add_processes(s);
+		r = session_add_processes(s);
 	if (!r)
-		r = start_command(s);
+		r = session_start_command(s);
 	if (r) {
 		session_free(s);
 		return r;
@@ -581,44 +370,19 @@ static int loop(struct session *s)
 
 	for (;;) {
 		if (poll(fds, ARRAY_SIZE(fds), POLL_MS) < 0 && errno != EINTR)
-			return fail("cannot wait for events", -errno, NULL);
+			return session_fail("cannot wait for events", -errno, NULL);
 		now_ns = clock_mono_ns();
 		r = engine_dispatch(s->engine, now_ns);
 		if (r)
-			return fail("cannot read from the kernel", r, NULL);
+			return session_fail("cannot read from the kernel", r, NULL);
 		if (s->write_error)
-			return fail_capture(s, s->write_error);
+			return session_fail_capture(s, s->write_error);
 		hints_warnings(s->engine);
 		tell_silence(s, now_ns);
 		tell_hanging(s, now_ns);
 		if (read_signals(s) || is_over(s, now_ns))
 			return 0;
 	}
-}
-
-static int write_name(void *ctx, const struct stacks_name *n)
-{
-	return capture_write_symbol(ctx, &(struct capture_symbol){
-						 .kernel = n->kind == RAW_KERNEL,
-						 .tgid = n->pid,
-						 .address = n->address,
-						 .frame_flags = n->frame_flags,
-						 .module = n->module,
-						 .function = n->function,
-						 .system_name = n->system_name,
-					 });
-}
-
-static int write_totals(struct session *s)
-{
-	struct profile *p = session_profile(s);
-	int r = pipeline_each_name(engine_pipeline(s->engine), write_name, s->writer);
-
-	for (uint32_t i = 0; i < s->n_endpoints && !r; i++)
-		r = capture_write_latency(s->writer, i, &p->endpoints.at[i + 1].latency);
-	if (!r)
-		r = capture_write_totals(s->writer, p->duration_ns, &p->counters);
-	return r;
 }
 
 static int read_latencies(struct session *s, struct profile *p)
@@ -669,8 +433,8 @@ int session_run(struct session *s)
 	if (!r && !s->writer)
 		r = pipeline_symbolize(engine_pipeline(s->engine));
 	if (r)
-		return fail("cannot finish the run", r, NULL);
+		return session_fail("cannot finish the run", r, NULL);
 	if (s->writer)
-		r = s->write_error ? s->write_error : write_totals(s);
-	return r ? fail_capture(s, r) : 0;
+		r = s->write_error ? s->write_error : session_write_totals(s);
+	return r ? session_fail_capture(s, r) : 0;
 }

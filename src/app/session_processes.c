@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* session_processes.c: the processes of a run: those named, those of a file or a preset, and the command. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "app/child.h"
+#include "app/command.h"
+#include "app/files_limit.h"
+#include "app/hints.h"
+#include "app/session_priv.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "proc/process.h"
+
+static int add_pid(struct session *s, pid_t pid)
+{
+	struct errmsg e = {};
+	char path[PROCESS_PATH_MAX];
+	uint32_t instance_id;
+	int r;
+
+	process_exe_path(pid, path, sizeof(path));
+	instance_id = specs_instance_of(&s->specs, path);
+	r = s->o->no_fork ? engine_add_process(s->engine, pid, instance_id, &e)
+			  : engine_add_instance(s->engine, pid, instance_id, &e);
+
+	if (r)
+		return session_fail("cannot attach", r, &e);
+	hints_traced_at_start(pid);
+	return 0;
+}
+
+static int watch_exe(struct session *s, int fd, const char *path, uint32_t instance_id)
+{
+	struct errmsg e = {};
+	size_t n;
+	int r = engine_watch_exe(s->engine, fd, path, instance_id, &n, &e);
+
+	if (r)
+		return session_fail("cannot attach", r, &e);
+	s->watching = true;
+	if (!n)
+		log_info("no process runs '%s' yet; waiting for one", path);
+	return 0;
+}
+
+static int watch_path(struct session *s, const char *path)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	AUTO_FREE char *real = realpath(path, NULL);
+	char who[PROCESS_PATH_MAX];
+	struct errmsg e = {};
+	struct stat st;
+
+	if (fd < 0) {
+		log_error("cannot open executable '%s': %s", path, strerror(errno));
+		return EXIT_FAILED;
+	}
+	snprintf(who, sizeof(who), "'%s'", path);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && process_check_program(fd, who, &e)) {
+		log_error("%s", e.text);
+		return EXIT_FAILED;
+	}
+	return watch_exe(s, fd, path, specs_instance_of(&s->specs, real ? real : path));
+}
+
+static int watch_servers(struct session *s, size_t group)
+{
+	const struct servers *found = &s->specs.groups.at[group].servers;
+	int r = 0;
+
+	for (size_t i = 0; i < found->n && !r; i++)
+		r = watch_exe(s, found->at[i].fd, found->at[i].path,
+			      specs_group_instance(&s->specs, group));
+	return r;
+}
+
+int session_add_processes(struct session *s)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < s->specs.groups.n && !r; i++)
+		r = watch_servers(s, i);
+	for (size_t i = 0; i < s->o->exes.n && !r; i++)
+		r = watch_path(s, s->o->exes.at[i]);
+	for (size_t i = 0; i < s->o->pids.n && !r; i++)
+		r = add_pid(s, s->o->pids.at[i]);
+	if (r && s->specs.groups.n == 1)
+		hints_strangers(s->o, s->specs.groups.at[0].preset);
+	else if (r && s->o->pids.n)
+		hints_presets(s->o->pids.at[0]);
+	return r;
+}
+
+/* With --exe the command may be a script that starts the program; else it is the program. */
+static bool is_wanted(const struct session *s, const char *path)
+{
+	struct stat file, wanted;
+
+	if (stat(path, &file))
+		return true;
+	for (size_t i = 0; i < s->o->exes.n; i++)
+		if (!stat(s->o->exes.at[i], &wanted) && wanted.st_dev == file.st_dev &&
+		    wanted.st_ino == file.st_ino)
+			return true;
+	return !s->o->exes.n;
+}
+
+static int add_command(struct session *s, struct errmsg *e)
+{
+	char path[PROCESS_PATH_MAX];
+	size_t n;
+	int r;
+
+	process_exe_path(s->child, path, sizeof(path));
+	if (!is_wanted(s, path))
+		return 0;
+	r = engine_add_process(s->engine, s->child, specs_instance_of(&s->specs, path), e);
+	n = strlen(e->text);
+	if (r == -ENOENT && n && !s->o->exes.n && !strchr(e->text, '\n'))
+		snprintf(e->text + n, sizeof(e->text) - n,
+			 "; when the command is a script or a wrapper: --exe PROGRAM -- COMMAND");
+	return r;
+}
+
+int session_start_command(struct session *s)
+{
+	struct errmsg e = {};
+	int r;
+
+	if (!s->o->command)
+		return 0;
+	r = child_start(s->o->command, &s->old_mask, &s->child, &e);
+	if (r)
+		return session_fail("cannot start the command", r, &e);
+	files_limit_restore(s->child, &s->old_files);
+	r = add_command(s, &e);
+	if (!r)
+		r = child_continue(s->child);
+	if (r) {
+		kill(s->child, SIGKILL);
+		return session_fail("cannot profile the command", r, &e);
+	}
+	return 0;
+}

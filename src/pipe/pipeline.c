@@ -1,36 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pipe/pipeline.h"
-
 #include <errno.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/strpool.h"
 #include "model/decode.h"
-#include "pipe/account.h"
-#include "pipe/assemble.h"
-#include "pipe/ending.h"
-#include "pipe/spaces.h"
-#include "pipe/stack_builder.h"
-#include "pipe/stacks.h"
-
-enum { NAME_MAX_BYTES = 512 };
-
-struct pipeline {
-	struct pipeline_options options;
-	struct pipeline_endpoint endpoints[WIRE_EP_MAX];
-	uint64_t slots_set; /* bit per slot of endpoints */
-	struct gates gates;
-	struct profile *profile;
-	struct symbolizer *symbolizer;
-	pid_t symbols_pid; /* its root is opened when a stack of the span is not known yet */
-	struct spaces *spaces;
-	struct assemble *assemble;
-	struct stacks *stacks;
-	struct account account;
-	struct stack_builder builder;
-	struct unwind_stack walk; /* scratch: large */
-};
+#include "pipe/pipeline_priv.h"
 
 int pipeline_new(struct pipeline **ret, const struct pipeline_options *options)
 {
@@ -109,18 +83,18 @@ const struct assemble *pipeline_open(const struct pipeline *p)
 	return p->assemble;
 }
 
-static void count(struct pipeline *p, enum counter id, uint64_t n)
+void pipeline_count(struct pipeline *p, enum counter id, uint64_t n)
 {
 	p->profile->counters.v[id] += n;
 }
 
 /* The string's id; 0 (the empty string) when the pool is full, which is counted. */
-static uint32_t intern(struct pipeline *p, const char *text, size_t n)
+uint32_t pipeline_intern(struct pipeline *p, const char *text, size_t n)
 {
 	uint32_t id = 0;
 
 	if (strpool_add_n(p->profile->strings, text, n, &id))
-		count(p, COUNTER_STRINGS_FULL, 1);
+		pipeline_count(p, COUNTER_STRINGS_FULL, 1);
 	return id;
 }
 
@@ -139,8 +113,8 @@ int pipeline_set_endpoint(struct pipeline *p, uint32_t ep_id, const struct pipel
 	p->endpoints[ep_id] = *e;
 	p->slots_set |= 1ULL << ep_id;
 	row = &profile->endpoints.at[ep_id + 1];
-	row->spec = intern(p, endpoint_text(e->spec), SIZE_MAX / 2);
-	row->name = intern(p, endpoint_display(e->spec), SIZE_MAX / 2);
+	row->spec = pipeline_intern(p, endpoint_text(e->spec), SIZE_MAX / 2);
+	row->name = pipeline_intern(p, endpoint_display(e->spec), SIZE_MAX / 2);
 	row->threshold_ns = e->terms.threshold_ns;
 	row->period_ns = e->terms.period_ns;
 	return 0;
@@ -199,7 +173,7 @@ static bool has_end_function(const struct pipeline *p, const struct open_span *s
 }
 
 /* The endpoint as the root of stacks: its function, or its name when that has no frame. */
-static int push_endpoint_frame(struct pipeline *p, const struct open_span *s)
+int pipeline_endpoint_frame(struct pipeline *p, const struct open_span *s)
 {
 	const struct wire_promoted *b = &s->begin;
 	struct space *space = pipeline_space(p, b->h.tgid, b->as_id);
@@ -244,7 +218,7 @@ static int build_stack(struct pipeline *p, const struct event *ev, size_t i,
 		r = stack_builder_text(&p->builder, stack_builder_incomplete(stop));
 	/* The stack has it already, unless the endpoint has jumped to another function for its end. */
 	if (!r)
-		r = push_endpoint_frame(p, s);
+		r = pipeline_endpoint_frame(p, s);
 	if (!r)
 		r = stack_builder_finish(&p->builder, stop, ret);
 	return r;
@@ -269,12 +243,12 @@ static int observe(struct pipeline *p, const struct event *ev, size_t i, struct 
 	/* The walk of stuck threads races with the thread, which may come back and be first. */
 	if (s->obs.n && o.seq <= s->obs.at[s->obs.n - 1].seq) {
 		s->n_dropped++;
-		count(p, COUNTER_SNAPSHOT_LATE, 1);
+		pipeline_count(p, COUNTER_SNAPSHOT_LATE, 1);
 		return 0;
 	}
 	if (s->obs.n >= p->options.max_snapshots) {
 		s->n_dropped++;
-		count(p, COUNTER_SNAPSHOT_LIMIT, 1);
+		pipeline_count(p, COUNTER_SNAPSHOT_LIMIT, 1);
 		return 0;
 	}
 	if (w->flags & WIRE_SNAP_F_WAKER) {
@@ -284,7 +258,7 @@ static int observe(struct pipeline *p, const struct event *ev, size_t i, struct 
 	r = build_stack(p, ev, i, s, &o.stack);
 	if (r == -ENOSPC) {
 		s->n_dropped++;
-		count(p, COUNTER_SNAPSHOT_LIMIT, 1);
+		pipeline_count(p, COUNTER_SNAPSHOT_LIMIT, 1);
 		return 0;
 	}
 	s->last_ns = w->h.mono_ns;
@@ -309,7 +283,7 @@ static void walk_window(struct pipeline *p, const struct event *ev)
 	};
 
 	if (!space) {
-		count(p, COUNTER_MAPS_UNREADABLE, 1);
+		pipeline_count(p, COUNTER_MAPS_UNREADABLE, 1);
 		p->walk = (struct unwind_stack){.stop = STACK_STOP_NO_MODULE};
 		return;
 	}
@@ -326,7 +300,7 @@ static int push_snapshot(struct pipeline *p, const struct event *ev)
 		struct open_span *s = assemble_find(p->assemble, ev->snapshot->spans[i].span_id);
 
 		if (!s) {
-			count(p, COUNTER_SPAN_UNKNOWN, 1);
+			pipeline_count(p, COUNTER_SPAN_UNKNOWN, 1);
 			continue;
 		}
 		if (!walked)
@@ -334,214 +308,6 @@ static int push_snapshot(struct pipeline *p, const struct event *ev)
 		walked = true;
 		r = observe(p, ev, i, s);
 	}
-	return r;
-}
-
-static int gap_stack(struct pipeline *p, const struct open_span *s, enum profile_gap gap,
-		     uint32_t *ret)
-{
-	int r;
-
-	stack_builder_begin(&p->builder);
-	r = stack_builder_text(&p->builder, profile_gap_text(gap));
-	if (!r)
-		r = push_endpoint_frame(p, s);
-	if (!r)
-		r = stack_builder_finish(&p->builder, STACK_STOP_NONE, ret);
-	return r;
-}
-
-/* Of a stack before symbolization the profile's, or that itself when it is to be symbolized later. */
-static int resolve_stack(struct pipeline *p, uint32_t stack, uint32_t *ret)
-{
-	if (p->options.no_symbols)
-		return 0;
-	*ret = stack;
-	if (!p->options.late_symbols && !stacks_is_resolved(p->stacks, stack) &&
-	    symbolizer_use_process(p->symbolizer, p->symbols_pid))
-		return -ENOMEM;
-	if (p->options.late_symbols)
-		return stacks_note(p->stacks, stack, p->symbolizer, p->profile);
-	return stacks_resolve(p->stacks, stack, p->symbolizer, p->profile, ret);
-}
-
-static int resolve_item_stack(struct pipeline *p, const struct open_span *s, uint32_t stack,
-			      uint32_t *ret)
-{
-	int r = 0;
-
-	if (stack >= ACCOUNT_FIRST)
-		r = gap_stack(p, s, stack - ACCOUNT_FIRST, &stack);
-	return r ? r : resolve_stack(p, stack, ret);
-}
-
-static int add_sample(struct pipeline *p, const struct open_span *s, uint32_t span_idx,
-		      const struct account_item *item)
-{
-	struct profile_sample sample = {
-		.span = span_idx,
-		.kind = item->kind,
-		.count = item->count,
-		.syscall_nr = -1,
-		.seq = UINT32_MAX,
-		.wall_ns = item->wall_ns,
-		.start_ns = item->start_ns,
-		.end_ns = item->end_ns,
-	};
-	int r;
-
-	if (item->obs != UINT32_MAX) {
-		const struct observation *o = &s->obs.at[item->obs];
-
-		sample.seq = o->seq;
-		if (item->kind == SAMPLE_BLOCKED) {
-			sample.syscall_nr = o->syscall_nr;
-			sample.cause = block_cause_of(o->syscall_nr, o->prev_state, o->flags);
-			sample.waker_tid = o->waker_tid;
-			sample.waker_tgid = o->waker_tgid;
-		}
-	}
-	r = resolve_item_stack(p, s, item->stack, &sample.stack);
-	if (!r && !p->options.no_symbols && !p->options.late_symbols)
-		sample.cause = profile_wait_cause(p->profile, sample.cause, sample.stack);
-	return r ? r : vec_push(&p->profile->samples, sample);
-}
-
-/* Over the memory limit a span keeps its times, in one synthetic stack, and loses its snapshots. */
-static int add_collapsed(struct pipeline *p, const struct open_span *s, uint32_t span_idx)
-{
-	const struct wire_wall *t = &p->account.total;
-	uint64_t by_kind[SAMPLE_KIND_MAX] = {t->oncpu_ns, t->runq_ns, t->blocked_ns};
-	struct profile_sample sample = {.span = span_idx, .syscall_nr = -1, .seq = UINT32_MAX};
-	uint32_t stack = 0;
-	int r = gap_stack(p, s, PROFILE_GAP_MEMORY, &stack);
-
-	if (!r)
-		r = resolve_stack(p, stack, &sample.stack);
-	sample.start_ns = s->begin.start_ns;
-	sample.end_ns = s->begin.start_ns;
-	for (int kind = 0; kind < SAMPLE_KIND_MAX && !r; kind++) {
-		sample.kind = kind;
-		sample.wall_ns = by_kind[kind];
-		if (sample.wall_ns)
-			r = vec_push(&p->profile->samples, sample);
-	}
-	return r;
-}
-
-static int add_samples(struct pipeline *p, const struct open_span *s, struct profile_span *span,
-		       uint32_t span_idx)
-{
-	size_t limit = p->options.max_profile_bytes / sizeof(struct profile_sample);
-	int r = 0;
-
-	span->first_sample = p->profile->samples.n;
-	p->symbols_pid = (pid_t)s->begin.h.tgid;
-	if (p->options.late_symbols)
-		r = symbolizer_use_process(p->symbolizer, p->symbols_pid);
-	if (!r && p->profile->samples.n + p->account.items.n > limit) {
-		count(p, COUNTER_SPAN_EVICTED, 1);
-		span->n_kept = 0;
-		r = add_collapsed(p, s, span_idx);
-	} else {
-		for (size_t i = 0; i < p->account.items.n && !r; i++)
-			r = add_sample(p, s, span_idx, &p->account.items.at[i]);
-	}
-	span->n_samples = p->profile->samples.n - span->first_sample;
-	return r;
-}
-
-static uint32_t span_name(struct pipeline *p, const struct open_span *s, const struct ending *e,
-			  bool *ret_wanted)
-{
-	const struct endpoint *spec = p->endpoints[s->begin.ep_id].spec;
-	char name[NAME_MAX_BYTES];
-
-	if (e->name_bytes)
-		endpoint_format_name(spec, e->name, e->name_bytes, name, sizeof(name));
-	else
-		endpoint_format_name(spec, s->begin.name, s->begin.name_bytes, name, sizeof(name));
-	*ret_wanted = endpoint_matches(spec, name);
-	return intern(p, name, sizeof(name));
-}
-
-static int account(struct pipeline *p, const struct open_span *s, const struct ending *e)
-{
-	struct account_input in = {
-		.start_ns = s->begin.start_ns,
-		.end_ns = e->end_ns,
-		.period_ns = s->terms.period_ns,
-		.sample_after_ns = s->terms.sample_after_ns,
-		.start = s->begin.start,
-		.promoted = s->begin.promoted,
-		.total = e->total,
-		.obs = s->obs.at,
-		.n_obs = s->obs.n,
-	};
-
-	return account_span(&in, &p->account);
-}
-
-static uint32_t count_incomplete(const struct pipeline *p, const struct open_span *s)
-{
-	uint32_t n = 0;
-
-	for (size_t i = 0; i < s->obs.n; i++)
-		n += stacks_stop(p->stacks, s->obs.at[i].stack) != STACK_STOP_ENDPOINT;
-	return n;
-}
-
-void pipeline_name(const struct pipeline *p, const struct open_span *s, char *buf, size_t bytes)
-{
-	endpoint_format_name(p->endpoints[s->begin.ep_id].spec, s->begin.name, s->begin.name_bytes,
-			     buf, bytes);
-}
-
-/* Turns a span that was taken out of the table into a row of the profile and its samples. */
-static int finish_span(struct pipeline *p, const struct open_span *s, const struct ending *e)
-{
-	const struct wire_promoted *b = &s->begin;
-	struct profile_span span = {
-		.span_id = b->span_id,
-		.endpoint = b->ep_id + 1,
-		.tgid = b->h.tgid,
-		.tid = b->h.tid,
-		.instance_id = b->instance_id,
-		.start_ns = b->start_ns,
-		.end_ns = e->end_ns > b->start_ns ? e->end_ns : b->start_ns,
-		.end_reason = e->reason,
-		.n_kept = s->obs.n,
-		.n_incomplete = count_incomplete(p, s),
-	};
-	bool wanted;
-	int r;
-
-	if (span.end_ns - span.start_ns < s->terms.threshold_ns) {
-		count(p, COUNTER_FAST_DISCARDED, 1);
-		return 0;
-	}
-	span.name = span_name(p, s, e, &wanted);
-	if (!wanted) {
-		count(p, COUNTER_NAME_MISMATCH, 1);
-		return 0;
-	}
-	r = account(p, s, e);
-	if (r)
-		return r;
-	span.n_due = e->n_due > s->obs.n + s->n_dropped ? e->n_due : s->obs.n + s->n_dropped;
-	count(p, COUNTER_SEQ_GAP, p->account.n_missing);
-	span.comm = intern(p, b->comm, sizeof(b->comm));
-	span.oncpu_ns = p->account.total.oncpu_ns;
-	span.runq_ns = p->account.total.runq_ns;
-	span.blocked_ns = p->account.total.blocked_ns;
-	r = add_samples(p, s, &span, p->profile->spans.n);
-	if (r) {
-		p->profile->samples.n = span.first_sample;
-		return r;
-	}
-	r = vec_push(&p->profile->spans, span);
-	if (!r && p->options.on_span)
-		p->options.on_span(p->options.ctx, p->profile, p->profile->spans.n - 1);
 	return r;
 }
 
@@ -554,7 +320,7 @@ static int end_open(struct pipeline *p, uint64_t span_id, uint64_t now_ns, uint1
 	if (!s)
 		return 0;
 	e = ending_unfinished(s, now_ns, reason);
-	r = finish_span(p, s, &e);
+	r = pipeline_finish_span(p, s, &e);
 	open_span_free(s);
 	return r;
 }
@@ -566,10 +332,10 @@ static int push_end(struct pipeline *p, const struct wire_end *end)
 	int r;
 
 	if (!s) {
-		count(p, COUNTER_SPAN_UNKNOWN, 1);
+		pipeline_count(p, COUNTER_SPAN_UNKNOWN, 1);
 		return 0;
 	}
-	r = finish_span(p, s, &e);
+	r = pipeline_finish_span(p, s, &e);
 	open_span_free(s);
 	return r;
 }
@@ -580,11 +346,11 @@ static int push_promoted(struct pipeline *p, const struct wire_promoted *b)
 	int r;
 
 	if (b->ep_id >= WIRE_EP_MAX || !(p->slots_set & 1ULL << b->ep_id)) {
-		count(p, COUNTER_RECORD_MALFORMED, 1);
+		pipeline_count(p, COUNTER_RECORD_MALFORMED, 1);
 		return 0;
 	}
 	while ((stale = assemble_superseded(p->assemble, b))) {
-		count(p, COUNTER_SPAN_SUPERSEDED, 1);
+		pipeline_count(p, COUNTER_SPAN_SUPERSEDED, 1);
 		r = end_open(p, stale, b->start_ns, WIRE_END_LEAVE_UNSEEN);
 		if (r)
 			return r;
@@ -594,9 +360,9 @@ static int push_promoted(struct pipeline *p, const struct wire_promoted *b)
 	if (!r)
 		assemble_find(p->assemble, b->span_id)->terms = terms_of(p, b);
 	if (r == -ENOSPC)
-		count(p, COUNTER_SPAN_TABLE_FULL, 1);
+		pipeline_count(p, COUNTER_SPAN_TABLE_FULL, 1);
 	else if (r == -EEXIST)
-		count(p, COUNTER_RECORD_MALFORMED, 1);
+		pipeline_count(p, COUNTER_RECORD_MALFORMED, 1);
 	else
 		return r;
 	return 0;
@@ -607,7 +373,7 @@ int pipeline_push(struct pipeline *p, const void *record, size_t bytes)
 	struct event ev;
 
 	if (decode_record(record, bytes, &ev) != DECODE_OK) {
-		count(p, COUNTER_RECORD_MALFORMED, 1);
+		pipeline_count(p, COUNTER_RECORD_MALFORMED, 1);
 		return 0;
 	}
 	switch (ev.h->kind) {

@@ -341,6 +341,26 @@ static void names_are_whole_beside_a_state(void **state)
 	free(text);
 }
 
+/* In a bucket of the histogram they would be anywhere between 144 and 152 ms. */
+static void quantiles_are_exact_when_each_call_is_a_span(void **state)
+{
+	const struct export_options o = {};
+	struct profile *p = sample_profile_bare();
+	uint32_t ep = sample_endpoint(p, "handle", 3, 3), stack = 0;
+	uint32_t exe = sample_module(p, "/bin/x", 1, 0x1000);
+	uint32_t frame = sample_location(p, exe, "handle", "", 0, 0);
+	char *text;
+
+	assert_int_equal(profile_add_stack(p, &frame, 1, STACK_STOP_ENDPOINT, &stack), 0);
+	for (int i = 0; i < 3; i++) {
+		sample_span(p, ep, "handle", 1, 2000);
+		sample_wall(p, stack, SAMPLE_BLOCKED, 202, 150100 + 100 * i);
+	}
+	text = write_text(p, &o);
+	assert_non_null(strstr(text, "   p50 150.2 ms   p99 150.3 ms   "));
+	free(text);
+}
+
 static void reasons_of_incomplete_stacks_are_whole(void **state)
 {
 	const struct export_options o = {.columns = 50};
@@ -372,6 +392,7 @@ int main(void)
 		cmocka_unit_test(scattered_time_is_shown_by_function),
 		cmocka_unit_test(names_are_whole_beside_a_state),
 		cmocka_unit_test(reasons_of_incomplete_stacks_are_whole),
+		cmocka_unit_test(quantiles_are_exact_when_each_call_is_a_span),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

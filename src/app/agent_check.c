@@ -105,7 +105,16 @@ static void check_process(struct check *c, const struct instance *i, pid_t pid)
 	inspect_deinit(&in);
 }
 
-/* A service without any instance is told elsewhere. */
+/* Not by a template, which may come to be any name. */
+static bool is_named(const struct rules *rules, const char *service)
+{
+	for (unsigned int i = 0; i < rules->n_services; i++)
+		if (!strcmp(rules->services[i].name, service))
+			return true;
+	return false;
+}
+
+/* A service that the rules name, and that is without any instance, is told elsewhere. */
 static void check_task(struct check *c, const struct rules_task *rt)
 {
 	const struct task *t = &rt->task;
@@ -116,6 +125,11 @@ static void check_task(struct check *c, const struct rules_task *rt)
 	for (size_t n = 0; (i = instances_at(c->instances, n)); n++) {
 		any |= !strcmp(i->service, t->service);
 		selected |= task_is_for(t, i);
+	}
+	if (!any && !is_named(c->rules, t->service)) {
+		printf("  task '%s': nothing that matches now is service '%s', and no rule names it\n",
+		       rt->name, t->service);
+		c->n++;
 	}
 	if (any && !selected) {
 		printf("  task '%s': no instance of '%s' is called '%s' now\n", rt->name,

@@ -471,6 +471,12 @@ def check_against_the_processes():
         check("task 'lost': service 'svc' has no endpoint 'nope'" in run(RULES.replace("(str(arg0))", "") + tasks), out)
         out = run(RULES.replace('spec: "request(str(arg0))"', "preset: postgresql"))
         check(len(re.findall("nothing of preset 'postgresql' is there: endpoint '", out)) == 1, out)
+        out = run(RULES + """- name: "{env:NO_SUCH_VARIABLE}"
+  match: [{env: [NO_SUCH_VARIABLE]}]
+  endpoints: [{spec: request}]
+tasks: [{name: slip, service: scv}]
+""")
+        check("task 'slip': nothing that matches now is service 'scv', and no rule names it" in out, out)
         out = run(RULES)
         check("process" not in out.replace("processes", "") and "missing" not in out, out)
 

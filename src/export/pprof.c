@@ -219,23 +219,28 @@ static int init_labels(struct pprof *b)
 	return r;
 }
 
-/* The first mapping is to be the program: the module of the outermost frame. */
+/* Of the outermost frame that is in a file; 0: none is. The endpoint's own may be made up. */
+static uint32_t main_module(const struct profile *p, const struct profile_stack *s)
+{
+	for (uint32_t i = s->n; i-- > 0;) {
+		uint32_t m = p->locations.at[p->stack_runs.at[s->first + i]].module;
+		const char *path = strpool_get(p->strings, p->modules.at[m].path);
+
+		if (m && path[0] != '[')
+			return m;
+	}
+	return 0;
+}
+
+/* The first mapping is to be the program. */
 static int add_main_mapping(struct pprof *b)
 {
 	const struct profile *p = b->p;
-	uint32_t idx;
-	int r = 0;
+	uint32_t idx, module = 0;
 
-	for (size_t i = 1; i < p->samples.n && !r && b->dict.mappings.n == 1; i++) {
-		const struct profile_stack *s = &p->stacks.at[p->samples.at[i].stack];
-
-		if (s->n)
-			r = dict_mapping(
-				&b->dict,
-				p->locations.at[p->stack_runs.at[s->first + s->n - 1]].module,
-				&idx);
-	}
-	return r;
+	for (size_t i = 1; i < p->samples.n && !module; i++)
+		module = main_module(p, &p->stacks.at[p->samples.at[i].stack]);
+	return module ? dict_mapping(&b->dict, module, &idx) : 0;
 }
 
 static int fill_samples(struct pprof *b, Pprof__Profile *m)

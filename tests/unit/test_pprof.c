@@ -147,6 +147,33 @@ static void mappings_have_build_ids_and_hold_their_locations(void **state)
 	profile_free(p);
 }
 
+/* Of an endpoint that begins and ends at two probes the outermost frame is made up. */
+static void the_program_comes_first(void **state)
+{
+	struct profile *p = sample_profile_bare();
+	uint32_t kernel = sample_module(p, "[kernel]", 0, 0);
+	uint32_t exe = sample_module(p, "/usr/bin/postgres", 0xab, 0x555555554000);
+	uint32_t libc = sample_module(p, "/usr/lib/libc.so.6", 0xcd, 0x7ffff7c00000);
+	uint32_t root = sample_location(p, 0, "query", "", 0, PROFILE_FRAME_SYNTHETIC);
+	const uint32_t in_kernel[] = {sample_location(p, kernel, "schedule", "", 0, 0), root};
+	const uint32_t whole[] = {sample_location(p, kernel, "futex_wait", "", 0, 0),
+				  sample_location(p, libc, "read", "", 0, 0),
+				  sample_location(p, exe, "exec_query", "", 0, 0), root};
+	Pprof__Profile *m;
+	uint32_t stack = 0;
+
+	sample_span(p, sample_endpoint(p, "query", 1, 1), "select", 7, 2000);
+	assert_int_equal(profile_add_stack(p, in_kernel, 2, STACK_STOP_NO_WINDOW, &stack), 0);
+	sample_wall(p, stack, SAMPLE_ONCPU, -1, 1000);
+	assert_int_equal(profile_add_stack(p, whole, 4, STACK_STOP_ENDPOINT, &stack), 0);
+	sample_wall(p, stack, SAMPLE_ONCPU, -1, 1000);
+	m = decode(p);
+	assert_int_equal(m->n_mapping, 3);
+	assert_string_equal(text(m, m->mapping[0]->filename_str), "/usr/bin/postgres");
+	pprof__profile__free_unpacked(m, NULL);
+	profile_free(p);
+}
+
 /* The second process has the module elsewhere: its locations move to where the first one has it. */
 static void locations_of_a_module_share_its_load_address(void **state)
 {
@@ -262,6 +289,7 @@ int main(void)
 		cmocka_unit_test(totals_equal_the_samples),
 		cmocka_unit_test(head_says_what_the_values_are),
 		cmocka_unit_test(mappings_have_build_ids_and_hold_their_locations),
+		cmocka_unit_test(the_program_comes_first),
 		cmocka_unit_test(locations_of_a_module_share_its_load_address),
 		cmocka_unit_test(samples_carry_their_labels),
 		cmocka_unit_test(every_stack_ends_in_the_endpoint),

@@ -183,7 +183,7 @@ void hints_symbols(const struct profile *p, bool debuginfod)
 	if (modules[top].wall_ns <= total_ns / 10 || path[0] == '[')
 		return;
 	log_info(
-		"functions without a name, such as %s, are known to the debug symbols of '%s': install them (-dbgsym)%s",
+		"functions without a name, such as %s, are known to the debug symbols of '%s': install them (Debian: its package with -dbgsym; libc6-dbg)%s",
 		strpool_get(p->strings, modules[top].example), path,
 		debuginfod ? "" : ", or try --debuginfod");
 }

@@ -199,7 +199,7 @@ static void print_left_out(struct text *t, uint64_t n)
 	} table[] = {
 		{WIRE_C_PARALLEL_LIMIT, "--max-parallel"},
 		{WIRE_C_SPAN_LIMIT, "--max-samples"},
-		{COUNTER_NAME_MISMATCH, ";match="},
+		{COUNTER_NAME_MISMATCH, "match="},
 		{WIRE_C_NAMED_LIMIT, "too many open spans"},
 		{WIRE_C_RING_FULL_PROMOTED, "--ring"},
 	};
@@ -208,8 +208,8 @@ static void print_left_out(struct text *t, uint64_t n)
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
 		if (t->p->counters.v[table[i].counter])
 			append(reasons, sizeof(reasons), "%s", table[i].reason);
-	snprintf(buf, sizeof(buf), "%" PRIu64 " not profiled%s%s%s", n, *reasons ? " (" : "",
-		 reasons, *reasons ? ")" : "");
+	snprintf(buf, sizeof(buf), "%" PRIu64 " not profiled (%s)", n,
+		 *reasons ? reasons : "over before a snapshot was taken");
 	fact(&t->line, LINE_YELLOW, buf);
 }
 

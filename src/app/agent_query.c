@@ -41,7 +41,7 @@ static void set_ms(json_t *o, const char *key, uint64_t ns)
 
 /* ---- tasks ---- */
 
-/* Of the last run that has ended; "" while the task goes on. */
+/* Of the last run that has ended, or that none did; "" while the task goes on. */
 static const char *how_finished(const struct schedule_task *t)
 {
 	if (t->state != TASK_STATE_FINISHED)
@@ -49,7 +49,25 @@ static const char *how_finished(const struct schedule_task *t)
 	for (size_t i = t->runs.n; i-- > 0;)
 		if (t->runs.at[i].finished_ms)
 			return task_event_name(t->runs.at[i].how);
-	return strcmp(t->why, "cancelled") ? "finished" : "cancelled";
+	return task_event_name(t->cancelled ? TASK_EVENT_CANCELLED : TASK_EVENT_FINISHED);
+}
+
+/* That of the first run that is in trouble stands for all. */
+static void set_trouble(json_t *o, const struct schedule_task *t)
+{
+	char text[SCHEDULE_WHY_MAX + 64];
+	const char *first = "";
+	size_t n = 0;
+
+	for (size_t i = t->runs.n; i-- > 0;) {
+		if (!t->runs.at[i].trouble[0])
+			continue;
+		first = t->runs.at[i].trouble;
+		n++;
+	}
+	if (n > 1)
+		snprintf(text, sizeof(text), "%s (and trouble on %zu more)", first, n - 1);
+	set_text(o, "trouble", n > 1 ? text : first);
 }
 
 static json_t *task_object(const struct schedule_task *t)
@@ -81,7 +99,7 @@ static json_t *task_object(const struct schedule_task *t)
 	set_number(o, "n_running", n_running);
 	set_number(o, "n_spans", t->n_spans);
 	set_text(o, "how", how_finished(t));
-	set_text(o, "trouble", t->trouble);
+	set_trouble(o, t);
 	set_text(o, "last", t->why);
 	return o;
 }
@@ -122,6 +140,7 @@ static json_t *show_task(const struct schedule_task *t)
 		set_number(run, "started_ms", r->started_ms);
 		set_number(run, "finished_ms", r->finished_ms);
 		set_number(run, "n_spans", r->n_spans);
+		set_text(run, "trouble", r->trouble);
 		json_array_append_new(runs, run);
 	}
 	json_object_set_new(o, "runs", runs);

@@ -255,6 +255,8 @@ static void print_run(const json_t *run)
 	printf("  on %s: %s, %lld span%s\n",
 	       client_clean(buf, sizeof(buf), control_text(run, "instance")), how, n,
 	       n == 1 ? "" : "s");
+	if (control_text(run, "trouble")[0])
+		printf("    ! %s\n", client_clean(buf, sizeof(buf), control_text(run, "trouble")));
 }
 
 static void print_task(const json_t *t)

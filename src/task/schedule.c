@@ -306,8 +306,10 @@ int schedule_cancel(struct schedule *s, const char *source, const char *id, stru
 	if (t->state == TASK_STATE_FINISHED)
 		return errmsg_set(e, -EALREADY, "task '%.100s' has finished already", id);
 	t->closed = true;
-	if (!has_active_run(t))
+	if (!has_active_run(t)) {
+		t->cancelled = true;
 		schedule_emit_event(s, t, NULL, TASK_EVENT_CANCELLED, "cancelled");
+	}
 	for (size_t i = 0; i < t->runs.n; i++)
 		schedule_stop_run(s, t, &t->runs.at[i], TASK_EVENT_CANCELLED, "cancelled", now);
 	schedule_settle(s, t, now);
@@ -448,7 +450,7 @@ bool schedule_take_span(struct schedule *s, struct schedule_task *t, uint32_t in
 		return false;
 	r->n_spans++;
 	t->n_spans++;
-	schedule_clear_trouble(t, instance_id);
+	r->trouble[0] = 0;
 	if (is_counted_out(t, r)) {
 		count_out(s, t, r, now);
 		schedule_settle(s, t, now);
@@ -470,9 +472,11 @@ void schedule_flushed(struct schedule *s, struct schedule_task *t, uint32_t inst
 void schedule_note(struct schedule *s, struct schedule_task *t, uint32_t instance_id,
 		   const char *why)
 {
-	snprintf(t->trouble, sizeof(t->trouble), "%s", why);
-	t->trouble_instance_id = instance_id;
-	schedule_emit_event(s, t, schedule_active_run(t, instance_id), TASK_EVENT_NOTE, "%s", why);
+	struct schedule_run *r = schedule_active_run(t, instance_id);
+
+	if (r)
+		snprintf(r->trouble, sizeof(r->trouble), "%s", why);
+	schedule_emit_event(s, t, r, TASK_EVENT_NOTE, "%s", why);
 }
 
 /* ---- out ---- */

@@ -52,6 +52,8 @@ struct schedule_run {
 	int64_t finished_ms;    /* epoch; 0: not yet */
 	uint64_t end_mono_ns;   /* UINT64_MAX: no end */
 	uint64_t flush_mono_ns; /* FLUSHING: finished at the latest then */
+	/* Last note while it goes on, if there has been no span since; "": none. */
+	char trouble[SCHEDULE_WHY_MAX];
 };
 
 struct schedule_task {
@@ -59,6 +61,7 @@ struct schedule_task {
 	bool local;
 	bool closed; /* no further run starts */
 	bool clash_noted;
+	bool cancelled;        /* before any run */
 	enum task_state state; /* derived from the runs */
 	int64_t received_ms;
 	int64_t started_ms; /* of the first run; 0: not yet */
@@ -69,9 +72,6 @@ struct schedule_task {
 	uint64_t n_spans;      /* of all runs */
 	VEC(struct schedule_run) runs;
 	char why[SCHEDULE_WHY_MAX]; /* last thing worth telling */
-	/* Last note about an instance that has had no span since and where the task still runs; "": none. */
-	char trouble[SCHEDULE_WHY_MAX];
-	uint32_t trouble_instance_id;
 };
 
 enum schedule_action_kind {
@@ -119,7 +119,7 @@ bool schedule_take_span(struct schedule *s, struct schedule_task *t, uint32_t in
 /* The last span of the stopped run has been handed to the sinks. */
 void schedule_flushed(struct schedule *s, struct schedule_task *t, uint32_t instance_id,
 		      struct schedule_now now);
-/* Adds an entry to the task's log; the task is in trouble until a span comes from the instance. */
+/* Adds an entry to the task's log; the run is in trouble until a span comes from the instance. */
 void schedule_note(struct schedule *s, struct schedule_task *t, uint32_t instance_id,
 		   const char *why);
 

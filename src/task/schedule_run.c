@@ -154,12 +154,6 @@ void schedule_start_run(struct schedule *s, struct schedule_task *t, struct sche
 			    "on instance '%s'", r->instance);
 }
 
-void schedule_clear_trouble(struct schedule_task *t, uint32_t instance_id)
-{
-	if (t->trouble_instance_id == instance_id)
-		t->trouble[0] = 0;
-}
-
 void schedule_finish_run(struct schedule *s, struct schedule_task *t, struct schedule_run *r,
 			 struct schedule_now now)
 {
@@ -169,7 +163,7 @@ void schedule_finish_run(struct schedule *s, struct schedule_task *t, struct sch
 		return;
 	r->state = TASK_STATE_FINISHED;
 	r->finished_ms = now.real_ms;
-	schedule_clear_trouble(t, r->instance_id);
+	r->trouble[0] = 0;
 	if (!r->started)
 		return;
 	a = schedule_emit(s, SCHEDULE_FINISHED, t, r);

@@ -51,8 +51,6 @@ void schedule_start_run(struct schedule *s, struct schedule_task *t, struct sche
 /* Running: to flushing. Queued: to finished. Otherwise nothing. */
 void schedule_stop_run(struct schedule *s, struct schedule_task *t, struct schedule_run *r,
 		       enum task_event how, const char *why, struct schedule_now now);
-/* A span has come from the instance, or the task runs there no more. */
-void schedule_clear_trouble(struct schedule_task *t, uint32_t instance_id);
 void schedule_finish_run(struct schedule *s, struct schedule_task *t, struct schedule_run *r,
 			 struct schedule_now now);
 /* Derives the task's state from its runs. */

@@ -10,7 +10,7 @@
 #include "task/spanblob.h"
 #include "task/store_priv.h"
 
-enum task_flag { TASK_F_FROM_START = 1, TASK_F_END_BY_COUNT = 2 };
+enum task_flag { TASK_F_FROM_START = 1, TASK_F_END_BY_COUNT = 2, TASK_F_CANCELLED = 4 };
 
 /* ---- writing: state must survive a kill, so it is committed at once ---- */
 
@@ -33,7 +33,8 @@ void store_save_task(struct store *s, const struct schedule_task *t)
 {
 	const struct task *k = &t->task;
 	int64_t flags = (k->from_start ? TASK_F_FROM_START : 0) |
-			(k->end_by_count ? TASK_F_END_BY_COUNT : 0);
+			(k->end_by_count ? TASK_F_END_BY_COUNT : 0) |
+			(t->cancelled ? TASK_F_CANCELLED : 0);
 	sqlite3_stmt *st = begin(s, STORE_SAVE_TASK);
 
 	if (!st)
@@ -175,6 +176,7 @@ static void read_task(sqlite3_stmt *st, struct schedule_task *t)
 	k->max_parallel = sqlite3_column_int64(st, 11);
 	k->from_start = flags & TASK_F_FROM_START;
 	k->end_by_count = flags & TASK_F_END_BY_COUNT;
+	t->cancelled = flags & TASK_F_CANCELLED;
 	t->local = sqlite3_column_int64(st, 13);
 	t->state = enum_of(st, 14, TASK_STATE_MAX);
 	t->received_ms = sqlite3_column_int64(st, 15);

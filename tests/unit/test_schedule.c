@@ -498,6 +498,14 @@ static void test_restart_goes_on_counting(void **state)
 	teardown(&f);
 }
 
+static const char *trouble(const struct schedule_task *t, uint32_t instance_id)
+{
+	for (size_t i = 0; i < t->runs.n; i++)
+		if (t->runs.at[i].instance_id == instance_id)
+			return t->runs.at[i].trouble;
+	return "no such run";
+}
+
 /* What is wrong on an instance is known until a span comes from there, or the run ends. */
 static void test_trouble(void **state)
 {
@@ -510,18 +518,21 @@ static void test_trouble(void **state)
 	up(&f, 2, "svc", "i2", true);
 	schedule_submit(f.s, &t, 0, f.now, NULL);
 	st = schedule_task_at(f.s, 0);
-	assert_string_equal(st->trouble, "");
 	schedule_note(f.s, st, 1, "no such function");
 	assert_true(schedule_take_span(f.s, st, 2, f.now));
-	assert_string_equal(st->trouble, "no such function");
+	assert_string_equal(trouble(st, 1), "no such function");
+	schedule_note(f.s, st, 2, "another"); /* each has its own */
+	assert_string_equal(trouble(st, 1), "no such function");
 	assert_true(schedule_take_span(f.s, st, 1, f.now));
-	assert_string_equal(st->trouble, "");
+	assert_string_equal(trouble(st, 1), "");
+	assert_string_equal(trouble(st, 2), "another");
 	schedule_note(f.s, st, 1, "no such function");
 	schedule_cancel(f.s, "oap", "t1", f.now, NULL);
 	schedule_flushed(f.s, st, 2, f.now);
-	assert_string_equal(st->trouble, "no such function");
+	assert_string_equal(trouble(st, 1), "no such function");
+	assert_string_equal(trouble(st, 2), "");
 	schedule_flushed(f.s, st, 1, f.now);
-	assert_string_equal(st->trouble, "");
+	assert_string_equal(trouble(st, 1), "");
 	teardown(&f);
 }
 

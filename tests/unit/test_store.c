@@ -438,6 +438,7 @@ static void take_task(void *ctx, const struct schedule_task *t)
 	assert_true(t->task.end_by_count);
 	assert_false(t->task.from_start);
 	assert_true(t->local);
+	assert_true(t->cancelled);
 	assert_int_equal(t->state, TASK_STATE_RUNNING);
 	assert_string_equal(t->why, "because");
 	assert_int_equal(t->n_spans, 7);
@@ -470,7 +471,8 @@ static void take_log(void *ctx, const struct store_log_entry *entry)
 
 static void test_state_of_tasks(void **state)
 {
-	struct schedule_task t = {.local = true, .state = TASK_STATE_RUNNING, .why = "because"};
+	struct schedule_task t = {
+		.local = true, .cancelled = true, .state = TASK_STATE_RUNNING, .why = "because"};
 	const struct schedule_run r = {
 		.instance = "i1", .state = TASK_STATE_FLUSHING, .started_ms = 123};
 	const struct schedule_run counted = {.instance = "i1", .n_spans = 6};

@@ -199,7 +199,7 @@ static void on_debug_left_out(void *ctx, const char *path)
 {
 	char printable[512];
 
-	text_copy_printable(printable, sizeof(printable), path, SIZE_MAX);
+	text_show(printable, sizeof(printable), path);
 	agent_log(
 		ctx, LOG_LEVEL_WARNING,
 		"event=debug_left_out file=\"%s\" text=\"names come from its symbol table, without lines: its debug information is larger than limits.debug_info allows, or takes too long to read\"",

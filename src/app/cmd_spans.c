@@ -129,10 +129,10 @@ static void print_span(const json_t *s, int width)
 	       control_real(s, "duration_ms"), control_real(s, "on_cpu_ms"),
 	       control_real(s, "run_queue_ms"), control_real(s, "blocked_ms"),
 	       control_number(s, "snapshots_kept"), control_number(s, "snapshots_due"), width,
-	       client_clean(task, sizeof(task), control_text(s, "task")),
-	       text_copy_printable(service, sizeof(service), texts[0], strlen(texts[0])),
-	       text_copy_printable(instance, sizeof(instance), texts[1], strlen(texts[1])),
-	       text_copy_printable(name, sizeof(name), texts[2], strlen(texts[2])));
+	       text_show(task, sizeof(task), control_text(s, "task")),
+	       text_show(service, sizeof(service), texts[0]),
+	       text_show(instance, sizeof(instance), texts[1]),
+	       text_show(name, sizeof(name), texts[2]));
 }
 
 static void print_spans(const struct options *o, const json_t *result)

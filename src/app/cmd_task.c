@@ -9,6 +9,7 @@
 #include "app/control_client.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/units.h"
 
 static const char help[] =
@@ -215,17 +216,16 @@ static void print_task_line(const json_t *t)
 	const char *how = control_text(t, "how");
 
 	printf("%-28s %-11s %-8s %6lld  %s / %s  %s\n",
-	       client_clean(id, sizeof(id), control_text(t, "id")),
+	       text_show(id, sizeof(id), control_text(t, "id")),
 	       how[0] ? how : control_text(t, "state"), control_text(t, "source"),
 	       control_number(t, "n_spans"),
-	       client_clean(service, sizeof(service), control_text(t, "service")),
+	       text_show(service, sizeof(service), control_text(t, "service")),
 	       control_text(t, "instance")[0]
-		       ? client_clean(instance, sizeof(instance), control_text(t, "instance"))
+		       ? text_show(instance, sizeof(instance), control_text(t, "instance"))
 		       : "all",
-	       client_clean(endpoint, sizeof(endpoint), control_text(t, "endpoint")));
+	       text_show(endpoint, sizeof(endpoint), control_text(t, "endpoint")));
 	if (control_text(t, "trouble")[0])
-		printf("  ! %s\n",
-		       client_clean(trouble, sizeof(trouble), control_text(t, "trouble")));
+		printf("  ! %s\n", text_show(trouble, sizeof(trouble), control_text(t, "trouble")));
 }
 
 static void print_list(const json_t *result)
@@ -253,10 +253,10 @@ static void print_run(const json_t *run)
 	if (!how[0] || !strcmp(how, state))
 		how = state;
 	printf("  on %s: %s, %lld span%s\n",
-	       client_clean(buf, sizeof(buf), control_text(run, "instance")), how, n,
+	       text_show(buf, sizeof(buf), control_text(run, "instance")), how, n,
 	       n == 1 ? "" : "s");
 	if (control_text(run, "trouble")[0])
-		printf("    ! %s\n", client_clean(buf, sizeof(buf), control_text(run, "trouble")));
+		printf("    ! %s\n", text_show(buf, sizeof(buf), control_text(run, "trouble")));
 }
 
 static void print_task(const json_t *t)
@@ -270,7 +270,7 @@ static void print_task(const json_t *t)
 
 	for (i = 0; i < ARRAY_SIZE(texts); i++)
 		printf("%-13s %s\n", texts[i],
-		       client_clean(buf, sizeof(buf), control_text(t, texts[i])));
+		       text_show(buf, sizeof(buf), control_text(t, texts[i])));
 	printf("%-13s %g ms\n%-13s %g ms\n", "threshold", control_real(t, "threshold_ms"), "period",
 	       control_real(t, "period_ms"));
 	printf("%-13s %g s%s\n", "duration", control_real(t, "duration_ms") / 1000,
@@ -293,9 +293,9 @@ static void print_log(const json_t *result)
 
 		printf("%s  %-11s %-8s %s  %s  %s\n", control_time(when, control_number(e, "ms")),
 		       control_text(e, "event"), control_text(e, "source"),
-		       client_clean(id, sizeof(id), control_text(e, "id")),
-		       client_clean(instance, sizeof(instance), control_text(e, "instance")),
-		       client_clean(text, sizeof(text), control_text(e, "text")));
+		       text_show(id, sizeof(id), control_text(e, "id")),
+		       text_show(instance, sizeof(instance), control_text(e, "instance")),
+		       text_show(text, sizeof(text), control_text(e, "text")));
 	}
 }
 

@@ -9,6 +9,7 @@
 #include "app/command.h"
 #include "app/control_client.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/units.h"
 
 static const char help[] =
@@ -106,13 +107,13 @@ static void print_tasks(const json_t *t)
 	       "service / instance  endpoint");
 	json_array_foreach(json_object_get(t, "tasks"), i, task) printf(
 		"%-28s %-9s %5lld %7lld  %s / %s  %s\n",
-		client_clean(id, sizeof(id), control_text(task, "id")), control_text(task, "state"),
+		text_show(id, sizeof(id), control_text(task, "id")), control_text(task, "state"),
 		control_number(task, "n_running"), control_number(task, "n_spans"),
-		client_clean(service, sizeof(service), control_text(task, "service")),
+		text_show(service, sizeof(service), control_text(task, "service")),
 		control_text(task, "instance")[0]
-			? client_clean(instance, sizeof(instance), control_text(task, "instance"))
+			? text_show(instance, sizeof(instance), control_text(task, "instance"))
 			: "all",
-		client_clean(endpoint, sizeof(endpoint), control_text(task, "endpoint")));
+		text_show(endpoint, sizeof(endpoint), control_text(task, "endpoint")));
 }
 
 static void print_links(const json_t *t)
@@ -125,7 +126,7 @@ static void print_links(const json_t *t)
 	       "sent", "dropped", "errors", "queued");
 	json_array_foreach(json_object_get(t, "links"), i, l)
 		printf("%-12s %-11s %-7s %-14s %10lld %10lld %8lld %10lld\n",
-		       client_clean(name, sizeof(name), control_text(l, "name")),
+		       text_show(name, sizeof(name), control_text(l, "name")),
 		       control_text(l, "kind"), control_text(l, "role"), control_text(l, "state"),
 		       control_number(l, "sent"), control_number(l, "dropped"),
 		       control_number(l, "errors"), control_number(l, "queued_bytes"));

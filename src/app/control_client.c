@@ -15,7 +15,6 @@
 #include "app/options.h"
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "task/control_message.h"
 
 enum { REPLY_MAX = 64 << 20, CHUNK = 64 * 1024, TIMEOUT_S = 30 };
@@ -215,9 +214,4 @@ void client_print_json(const json_t *result)
 {
 	json_dumpf(result, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	printf("\n");
-}
-
-const char *client_clean(char *buf, size_t n, const char *text)
-{
-	return text_copy_printable(buf, n, text, strlen(text));
 }

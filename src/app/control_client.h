@@ -36,8 +36,6 @@ int client_parse(struct client_options *o, int argc, char **argv, const struct o
 int client_parse_end(int argc, char **argv);
 /* With a newline, for --json. */
 void client_print_json(const json_t *result);
-/* Names come from elsewhere: what a terminal may not be sent is left out. buf is returned. */
-const char *client_clean(char *buf, size_t n, const char *text);
 
 /* Members of answers; "" and 0 when they are not there. */
 const char *control_text(const json_t *o, const char *key);

@@ -38,8 +38,8 @@ static void print_place(const struct plan_target *t, const char *title)
 		size_t n = module_read_code(m, p->site.vaddr, code, sizeof(code));
 
 		format_insn(code, n, p->site.vaddr, text, sizeof(text));
-		printf("%-10s %s in %s\n", title, shown(name, t->function.name),
-		       shown(path, module_path(m)));
+		printf("%-10s %s in %s\n", title, text_show(name, sizeof(name), t->function.name),
+		       text_show(path, sizeof(path), module_path(m)));
 		printf("%-10s 0x%" PRIx64 " (+0x%x): %s: %s", "site", p->site.vaddr, p->site.off,
 		       text, p->site.cheap ? "cheap" : "DEAR, single-stepped");
 		if (!p->site.cheap && p->site.stop)

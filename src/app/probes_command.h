@@ -21,10 +21,7 @@ struct probes_command {
 	bool all;          /* no limit on what is listed */
 };
 
-enum { SHOWN_MAX = 1024 };
-
-/* A name or a path of the process, harmless for a terminal, in buf, which is returned. */
-const char *shown(char buf[static SHOWN_MAX], const char *text);
+enum { SHOWN_MAX = 1024 }; /* bytes of a name or a path of the process, as it is printed */
 
 /* A function that could be an endpoint. */
 struct candidate {

@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "pipe/engine.h"
 
@@ -190,7 +191,8 @@ static void print_counted(const struct counted *k)
 	printf("%9.1f  %8" PRIu64 "  %8" PRIu64 "  %10s  %10s  %6.1f %%  %-5s  %s%s\n",
 	       k->ns ? (double)k->l.n_enter * 1e9 / (double)k->ns : 0, k->l.n_enter, k->l.n_leave,
 	       k->l.n_leave ? p50 : "-", k->l.n_leave ? max : "-", 100 * load_of(k),
-	       k->f->site.cheap ? "cheap" : "DEAR", shown(name, k->f->function.name),
+	       k->f->site.cheap ? "cheap" : "DEAR",
+	       text_show(name, sizeof(name), k->f->function.name),
 	       k->too_busy ? "  (too busy to watch longer)" : "");
 }
 

@@ -221,11 +221,6 @@ int candidates_find(struct candidates *ret, struct inspect *i, const struct prob
 	return r;
 }
 
-const char *shown(char buf[static SHOWN_MAX], const char *text)
-{
-	return text_copy_printable(buf, SHOWN_MAX, text, strlen(text));
-}
-
 static void print_heading(void)
 {
 	printf("%-6s  %-10s  %10s  %s\n", "cost", "leave", "address", "function (file)");
@@ -235,8 +230,9 @@ static void print_candidate(const struct candidate *f)
 {
 	char name[SHOWN_MAX], module[SHOWN_MAX];
 
-	shown(name, f->function.name);
-	shown(module, text_base_name(module_path(binary_module(f->function.binary))));
+	text_show(name, sizeof(name), f->function.name);
+	text_show(module, sizeof(module),
+		  text_base_name(module_path(binary_module(f->function.binary))));
 	if (f->why_not) {
 		printf("%-6s  %-10s  %10s  %s (%s): %s\n", "no", "-", "-", name, module,
 		       f->why_not);

@@ -82,3 +82,8 @@ const char *text_base_name(const char *path)
 
 	return slash && slash[1] ? slash + 1 : path;
 }
+
+char *text_show(char *buf, size_t buf_bytes, const char *s)
+{
+	return text_copy_printable(buf, buf_bytes, s, SIZE_MAX);
+}

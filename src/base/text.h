@@ -19,6 +19,9 @@ char *text_printable(char *s);
  */
 char *text_copy_printable(char *buf, size_t buf_bytes, const char *s, size_t n);
 
+/* The same with all of s. */
+char *text_show(char *buf, size_t buf_bytes, const char *s);
+
 /* What follows the last slash; all of a path that ends in one. Points into path. */
 const char *text_base_name(const char *path);
 

@@ -80,7 +80,7 @@ static int add_text(struct symbolizer *s, const char *text, uint32_t *ret)
 	char buf[TEXT_MAX];
 	int r;
 
-	text_copy_printable(buf, sizeof(buf), text, SIZE_MAX);
+	text_show(buf, sizeof(buf), text);
 	r = strpool_add(s->profile->strings, buf, ret);
 	if (r != -ENOSPC)
 		return r;
@@ -357,8 +357,7 @@ static void describe_unnamed(struct known_module *k, uint64_t vaddr, struct name
 	}
 	if (!symtab_bounds(k->symtab, vaddr, &start, &size))
 		start = vaddr;
-	text_copy_printable(module, sizeof(module), text_base_name(module_path(k->module)),
-			    SIZE_MAX);
+	text_show(module, sizeof(module), text_base_name(module_path(k->module)));
 	snprintf(n->function, sizeof(n->function), "%s+0x%" PRIx64, module, start);
 	d->name = d->system_name = n->function;
 	d->flags |= PROFILE_FRAME_UNKNOWN;

@@ -197,7 +197,7 @@ static int resolve_file(struct profile *profile, const struct raw_location *raw,
 	int r;
 
 	location.module_off = raw->address - raw->return_address;
-	text_copy_printable(path, sizeof(path), raw->text, SIZE_MAX);
+	text_show(path, sizeof(path), raw->text);
 	snprintf(name, sizeof(name), "%s+0x%" PRIx64, text_base_name(path), location.module_off);
 	r = strpool_add(profile->strings, path, &module.path);
 	if (!r)

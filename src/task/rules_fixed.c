@@ -21,6 +21,9 @@ static void note_number(FILE *f, const char *at, const char *key, uint64_t value
 	fprintf(f, "%s%s=%" PRIu64 "\n", at, key, value);
 }
 
+/* A new member must be noted, too, unless a reload puts it in force. */
+_Static_assert(sizeof(struct backend_config) == 17 * sizeof(uint64_t), "a member is not noted");
+
 static void note_backend(FILE *f, const struct backend_config *b, unsigned int idx)
 {
 	char at[32], key[32];
@@ -80,30 +83,50 @@ static bool has_line(const char *text, const char *line, size_t n)
 	return false;
 }
 
-/* Adds the keys of lines that the other one has not. */
-static void add_missing(const char *text, const char *other, char *ret, size_t n)
+static void add_key(char *ret, size_t n, const char *key, size_t n_key)
+{
+	size_t used = strlen(ret);
+
+	snprintf(ret + used, n - used, "%s%.*s", used ? ", " : "", (int)n_key, key);
+}
+
+/*
+ * For a line of a backend that the other text has nothing of: 1 for the first one, which stands for the
+ * backend, 2 for the others; 0 for all other lines. ret_n: how much of the line names the backend.
+ */
+static int whole_backend(const char *line, const char *other, size_t *ret_n)
+{
+	static const char list[] = "backends[", first[] = ".name=";
+	char name[48];
+	size_t n = strcspn(line, ".");
+
+	if (strncmp(line, list, sizeof(list) - 1) || n + sizeof(first) > sizeof(name))
+		return 0;
+	snprintf(name, sizeof(name), "%.*s%s", (int)n, line, first);
+	if (has_line(other, name, strlen(name)))
+		return 0;
+	*ret_n = n;
+	return strncmp(line, name, strlen(name)) ? 2 : 1;
+}
+
+/* Adds the keys of lines that the other one has not; by_key: of those whose key it has not. */
+static void add_missing(const char *text, const char *other, bool by_key, char *ret, size_t n)
 {
 	for (const char *end; *text; text = end + 1) {
-		size_t n_key = strcspn(text, "="), used = strlen(ret);
+		size_t n_key = strcspn(text, "="), n_line;
+		int whole = whole_backend(text, other, &n_key);
 
 		end = strchr(text, '\n');
-		if (has_line(other, text, (size_t)(end + 1 - text)))
-			continue;
-		snprintf(ret + used, n - used, "%s%.*s", used ? ", " : "", (int)n_key, text);
+		n_line = by_key ? n_key + 1 : (size_t)(end + 1 - text);
+		if (whole == 1 || (!whole && !has_line(other, text, n_line)))
+			add_key(ret, n, text, n_key);
 	}
 }
 
 void rules_fixed_compare(const char *before, const char *after, char *ret, size_t n)
 {
 	ret[0] = 0;
-	add_missing(after, before, ret, n);
+	add_missing(after, before, false, ret, n);
 	/* Keys that are gone altogether: a backend, an address. */
-	for (const char *end; *before; before = end + 1) {
-		size_t n_key = strcspn(before, "=") + 1, used = strlen(ret);
-
-		end = strchr(before, '\n');
-		if (!has_line(after, before, n_key))
-			snprintf(ret + used, n - used, "%s%.*s", used ? ", " : "", (int)n_key - 1,
-				 before);
-	}
+	add_missing(before, after, true, ret, n);
 }

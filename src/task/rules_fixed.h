@@ -14,7 +14,10 @@
 
 /* One line a key; the caller frees it. 0 or -ENOMEM. */
 int rules_fixed_note(const struct rules *rules, char **ret);
-/* The keys that differ between two notes, "agent.store, backends[0].token"; empty: none. Cut at n. */
+/*
+ * The keys that differ between two notes, "agent.store, backends[0].token"; a backend that is new or gone is
+ * one key, "backends[1]". Empty: none. Cut at n.
+ */
 void rules_fixed_compare(const char *before, const char *after, char *ret, size_t n);
 
 #endif

@@ -134,7 +134,7 @@ def reload_names_what_waits_for_a_restart():
     steps = [(RULES + "limits: {cpu: 50%}\n", None),
              (changed, 'keys="agent.store, limits.snapshots"'),
              (changed, 'keys="agent.store, limits.snapshots"'),  # not only once: it is still so
-             (RULES + backend, r"backends\[0\].name.*backends\[0\].token"),
+             (RULES + backend, r'keys="backends\[0\]"'),
              (RULES, None)]
     with folder() as d, Agent(d) as agent:
         for rules, pattern in steps:

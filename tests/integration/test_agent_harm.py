@@ -143,6 +143,47 @@ def reload_names_what_waits_for_a_restart():
         check("secret" not in "\n".join(agent.command.err.seen), "a secret in the log")
 
 
+def compile_target(program, source, *options):
+    need_program("gcc")
+    subprocess.run(["gcc", *options, "-x", "c", "-", "-o", program], input=source, text=True, check=True)
+
+
+WINDING = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int right(int depth);
+__attribute__((noipa)) static int left(int depth) { return depth ? 1 + (random() & 1 ? left(depth - 1) : right(depth - 1)) : usleep(100); }
+__attribute__((noipa)) static int right(int depth) { return depth ? 2 + (random() & 1 ? left(depth - 1) : right(depth - 1)) : usleep(100); }
+__attribute__((noipa)) int request(void) { int sum = 0; for (int i = 0; i < 100; i++) sum += left(250); return sum; }
+int main(void) { getchar(); for (;;) request(); }
+"""
+
+
+@test
+def tables_over_the_memory_limit_are_made_anew():
+    """Hardly two stacks are the same: the tables that keep each once grow. The task goes on with empty ones."""
+    with folder() as d:
+        program = d / "winding"
+        compile_target(program, WINDING, "-O1")
+        rules = RULES + f'- {{name: winding, match: [{{exe: "{program}"}}], endpoints: [{{spec: request}}]}}\n' + \
+            "limits: {memory: 16M, cpu: 100%}\n"
+        with subprocess.Popen([program], stdin=subprocess.PIPE) as target, Agent(d, rules) as agent, \
+                contextlib.ExitStack() as stack:
+            stack.callback(target.kill)
+            agent.wait_instances(1)
+            task = agent.create(service="winding", duration="0", threshold="1ms", period="1ms")
+            agent.wait_attached(1)
+            target.stdin.write(b"\n")
+            target.stdin.flush()
+            agent.command.err.wait_for("event=engine_renewed.*over their limit", 60)
+            agent.wait_attached(1)
+            newest = agent.spans()[0]["span"]
+            wait_until(lambda: agent.spans()[0]["span"] > newest + 3, "spans after that")
+            check(metric(agent, "engine_renewed_total") >= 1, "no counter")
+            check(agent.task(task)["state"] == "running", agent.task(task))
+
+
 def debug_file_of_libc():
     maps = pathlib.Path("/proc/self/maps").read_text()
     libc = next((t.split()[-1] for t in maps.splitlines() if t.endswith("/libc.so.6")), None)
@@ -177,7 +218,6 @@ def debug_information_over_its_limit():
 @test
 def names_of_debug_information_over_its_limit():
     """The endpoint that needs it is refused, and told why; the other one is profiled."""
-    need_program("gcc")
     with folder() as d:
         program = d / "large"
         fields = "".join(f"int pad_{i * 2654435761 % 2**32:x}[{1 + i % 97}];\n" for i in range(100000))
@@ -189,8 +229,7 @@ __attribute__((noinline)) int named(struct request *r) { usleep(60000); return r
 __attribute__((noinline)) int plain(const char *text) { usleep(60000); return *text; }
 int main(void) { struct request r = {0, "/uri"}; r.number = *(volatile const char *)r.uri; getchar(); named(&r); plain("text"); getchar(); return 0; }
 """
-        subprocess.run(["gcc", "-g", "-gz", "-O1", "-fno-ipa-pure-const", "-x", "c", "-", "-o", program], input=source, text=True,
-                       check=True)
+        compile_target(program, source, "-g", "-gz", "-O1", "-fno-ipa-pure-const")
         rules = RULES + f'- {{name: large, match: [{{exe: "{program}"}}], endpoints: [{{spec: named(str(r->uri))}}, {{spec: plain(str(arg0))}}]}}\n'
         for limit, names in (("1M", {"text"}), ("32M", {"/uri", "text"})):
             with subprocess.Popen([program], stdin=subprocess.PIPE) as target, \

@@ -286,6 +286,14 @@ int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct
 	return attach_new(e, pid, instance_id, e->next_as_id++, msg);
 }
 
+/* A zombie has no executable any more. */
+static bool has_ended(pid_t pid)
+{
+	struct process p;
+
+	return process_read(pid, &p, NULL) || !p.exe_ino;
+}
+
 int engine_add_instance(struct engine *e, pid_t pid, uint32_t instance_id, struct errmsg *msg)
 {
 	CLEANUP(process_list_deinit) struct process_list all = {}, workers = {};
@@ -299,8 +307,8 @@ int engine_add_instance(struct engine *e, pid_t pid, uint32_t instance_id, struc
 	r = process_workers(&all, pid, &workers);
 	for (size_t i = 0; i < workers.n && !r; i++) {
 		r = engine_add_process(e, workers.at[i].pid, instance_id, msg);
-		if (r == -ESRCH)
-			r = 0; /* it has ended meanwhile */
+		if (r == -ESRCH || (r == -ENOEXEC && has_ended(workers.at[i].pid)))
+			r = 0;
 	}
 	return r;
 }

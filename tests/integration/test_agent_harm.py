@@ -245,6 +245,8 @@ int main(void) { struct request r = {0, "/uri"}; r.number = *(volatile const cha
                 said = json.dumps(agent.ask("task.log", id=task))
                 told = re.search(rf"{program} takes \d+ MB of memory, more than limits.debug_info \(1 MB\)", said)
                 check(bool(told) == ("/uri" not in names), f"{limit}: {said}")
+                agent.ask("task.cancel", id=task)  # the next agent has the same store
+                agent.wait_state(task, "finished")
                 target.stdin.close()
 
 

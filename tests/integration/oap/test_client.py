@@ -15,6 +15,7 @@ from certs import Certificates
 from oap import MESSAGES, Oap, Relay, now_ms
 
 CLIENT = os.environ['NET_CLIENT']
+DEADLINE = 60  # seconds: longer than the client's longest wait for a connection that hangs (30 s)
 
 
 class Client:
@@ -37,8 +38,8 @@ class Client:
         self.process.stdin.write(text + '\n')
         self.process.stdin.flush()
 
-    def expect(self, pattern, timeout=10):
-        end = time.monotonic() + timeout
+    def expect(self, pattern):
+        end = time.monotonic() + DEADLINE
         while True:
             try:
                 line = self.lines.get(timeout=max(0.01, end - time.monotonic()))
@@ -55,8 +56,8 @@ class Client:
         fields = dict(f.split('=', 1) for f in line.split(' ', 7)[1:])
         return {k: v if k == 'state' else int(v) for k, v in fields.items()}
 
-    def wait_status(self, condition, timeout=10):
-        end = time.monotonic() + timeout
+    def wait_status(self, condition):
+        end = time.monotonic() + DEADLINE
         while True:
             status = self.status()
             if condition(status):
@@ -111,8 +112,8 @@ class Case(unittest.TestCase):
         client.expect('^task ' + re.escape(task))
         return task
 
-    def wait(self, condition, timeout=10):
-        value = self.oap.wait_for(condition, timeout)
+    def wait(self, condition):
+        value = self.oap.wait_for(condition, DEADLINE)
         self.assertTrue(value, 'calls: %s, complaints: %s' % (self.oap.calls[-20:], self.oap.complaints))
         return value
 
@@ -198,7 +199,7 @@ class Works(Case):
         client = self.client()
         task = self.task(client)
         client.say('spans %s web-1 1 90000' % task)
-        self.wait(lambda: self.oap.segments, 20)
+        self.wait(lambda: self.oap.segments)
         self.assert_clean(1)
         self.assertGreater(len(self.oap.streams), 1)
         self.assertLessEqual(len(self.oap.snapshots), 12000)
@@ -274,7 +275,7 @@ class BadCommands(Case):
         self.oap.raw = one.SerializeToString() * 1000000
         self.oap.moods['getProfileTaskCommands'] = 'raw'
         client = self.client()
-        client.wait_status(lambda s: s['source-errors'] > 0, 30)
+        client.wait_status(lambda s: s['source-errors'] > 0)
         with open('/proc/%d/status' % client.process.pid) as f:
             peak = int(re.search(r'VmHWM:\s+(\d+)', f.read()).group(1))
         self.assertLess(peak, 64 << 10)
@@ -286,7 +287,7 @@ class BadCommands(Case):
         self.wait(lambda: self.oap.polls)
         tasks = [self.oap.create_task('web', '/api', check=False) for _ in range(300)]
         for _ in tasks:
-            client.expect('^task ', 30)
+            client.expect('^task ')
         self.assertEqual([line.split()[1] for line in client.all if line.startswith('task ')], tasks)
 
     def test_same_task_again_and_again(self):
@@ -305,7 +306,7 @@ class BadDays(Case):
         client = self.client()
         client.wait_status(lambda s: s['state'] == 'away')
         self.oap.start(self.oap.address)
-        self.wait(lambda: self.oap.polls, 20)
+        self.wait(lambda: self.oap.polls)
         client.wait_status(lambda s: s['state'] == 'ready')
 
     def test_spans_wait_for_the_backend(self):
@@ -317,7 +318,7 @@ class BadDays(Case):
         client.wait_status(lambda s: s['queued'] > 0 and s['state'] == 'away')
         self.assertEqual(self.oap.segments, {})
         self.oap.start(self.oap.address)
-        self.wait(lambda: self.oap.finishes, 20)
+        self.wait(lambda: self.oap.finishes)
         self.assert_clean(20)
         status = client.status()
         self.assertEqual((status['sent'], status['dropped'], status['queued']), (20, 0, 0))
@@ -332,7 +333,7 @@ class BadDays(Case):
         client.say('finish %s web-1' % task)
         client.wait_status(lambda s: s['errors'] > 0)
         self.oap.moods.clear()
-        self.wait(lambda: self.oap.finishes, 20)
+        self.wait(lambda: self.oap.finishes)
         self.assert_clean(2, repeats=True)
         # What came twice is the same: a real server knows it by task, segment and sequence.
         self.assertLessEqual(len(set(self.oap.repeats)), 7 * 3)
@@ -345,7 +346,7 @@ class BadDays(Case):
         client.wait_status(lambda s: s['errors'] > 0)
         self.assertEqual(self.oap.segments, {})
         self.oap.moods.clear()
-        self.wait(lambda: len(self.oap.segments) == 2, 20)
+        self.wait(lambda: len(self.oap.segments) == 2)
         self.assert_clean(2)
 
     def test_finish_waits_for_the_spans_and_goes_once(self):
@@ -358,10 +359,10 @@ class BadDays(Case):
         self.assertEqual(self.oap.finishes, [])
         self.oap.moods['reportTaskFinish'] = 'unavailable'
         del self.oap.moods['collect']
-        self.wait(lambda: ('reportTaskFinish', False) in self.oap.calls, 20)
+        self.wait(lambda: ('reportTaskFinish', False) in self.oap.calls)
         self.assertEqual(len(self.oap.segments), 1)
         self.oap.moods.clear()
-        self.wait(lambda: self.oap.finishes, 20)
+        self.wait(lambda: self.oap.finishes)
         time.sleep(0.5)
         self.assertEqual(len(self.oap.finishes), 1)
 
@@ -373,7 +374,7 @@ class BadDays(Case):
         time.sleep(1.5)
         self.assertLess(len(self.oap.calls) - n, 8)
         self.oap.token = 'wrong'  # somebody corrects the server
-        client.wait_status(lambda s: s['state'] == 'ready', 20)
+        client.wait_status(lambda s: s['state'] == 'ready')
 
     def test_token_from_a_file(self):
         self.oap.token = 'from-file'
@@ -411,7 +412,7 @@ class BadDays(Case):
         self.oap.moods['collect'] = collect
         client.say('spans %s web-1 3 50' % task)
         client.say('finish %s web-1' % task)
-        self.wait(lambda: self.oap.finishes, 30)
+        self.wait(lambda: self.oap.finishes)
         status = client.status()
         self.assertEqual((status['sent'], status['dropped']), (2, 1))
         self.assertEqual(len(self.oap.segments), 2)
@@ -427,7 +428,7 @@ class BadDays(Case):
         self.assertLess(time.monotonic() - start, 1)
         polls = len(self.oap.polls)
         self.wait(lambda: len(self.oap.polls) > polls + 3)
-        self.wait(lambda: len(self.oap.segments) == 5, 20)
+        self.wait(lambda: len(self.oap.segments) == 5)
         self.assert_clean(5)
 
     def test_connection_is_cut_in_the_middle(self):
@@ -441,9 +442,9 @@ class BadDays(Case):
             relay.set('drop')
             client.wait_status(lambda s: s['state'] == 'away')
             relay.set('pass')
-            client.wait_status(lambda s: s['state'] == 'ready', 30)
+            client.wait_status(lambda s: s['state'] == 'ready')
         client.say('finish %s web-1' % task)
-        self.wait(lambda: self.oap.finishes, 60)
+        self.wait(lambda: self.oap.finishes)
         self.assert_clean(30, repeats=True)
         self.assertEqual(client.status()['dropped'], 0)
 
@@ -455,10 +456,10 @@ class BadDays(Case):
         relay.set('freeze')
         client.say('spans %s web-1 2 100' % task)
         client.say('finish %s web-1' % task)
-        client.wait_status(lambda s: s['state'] == 'away', 20)
+        client.wait_status(lambda s: s['state'] == 'away')
         accepted = relay.n_accepted
         relay.set('pass')
-        self.wait(lambda: self.oap.finishes, 30)
+        self.wait(lambda: self.oap.finishes)
         self.assertGreater(relay.n_accepted, accepted - 1)
         self.assert_clean(2, repeats=True)
         time.sleep(1)
@@ -468,7 +469,7 @@ class BadDays(Case):
         dead = Oap()
         dead.stop()
         client = self.client(address=dead.address + ',' + self.oap.address)
-        self.wait(lambda: self.oap.polls, 20)
+        self.wait(lambda: self.oap.polls)
         other = self.server()
         client.quit()
         client = self.client(address=self.oap.address + ',' + other.address)
@@ -486,7 +487,7 @@ class BadDays(Case):
         self.assertLessEqual(status['queued'], 200000)
         self.assertGreater(status['dropped'], 0)
         self.oap.start(self.oap.address)
-        self.wait(lambda: self.oap.finishes, 30)
+        self.wait(lambda: self.oap.finishes)
         status = client.status()
         self.assertEqual(status['sent'] + status['dropped'], 500)
         self.assert_clean(status['sent'])
@@ -508,7 +509,7 @@ class BadDays(Case):
         client.quit(0)
         self.oap.start(self.oap.address)
         client = self.client(spool, 'spool=100000')
-        self.wait(lambda: len(self.oap.segments) == 100, 30)
+        self.wait(lambda: len(self.oap.segments) == 100)
         self.assert_clean(100)
         client.wait_status(lambda s: s['queued'] == 0)
         client.quit()
@@ -529,7 +530,7 @@ class BadDays(Case):
         client.kill()
         self.oap.start(self.oap.address)
         client = self.client(spool, 'spool=20000')
-        self.wait(lambda: self.oap.segments, 30)
+        self.wait(lambda: self.oap.segments)
         client.wait_status(lambda s: s['queued'] == 0)
         self.assertGreater(len(self.oap.segments), 50)
         self.assert_clean(len(self.oap.segments))

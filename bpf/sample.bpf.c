@@ -154,25 +154,39 @@ static __always_inline bool tick_quick(struct bpf_perf_event_data *ctx, struct t
 	return true;
 }
 
-static __always_inline void tick_any(struct bpf_perf_event_data *ctx, struct task_struct *task,
-				     struct thread *t)
+/* Not inlined: its stack is not needed while spans are promoted, and 512 bytes are for all. */
+static __noinline int tick_send(struct bpf_perf_event_data *ctx, struct task_struct *task,
+				struct thread *t, const struct wire_wall *wall, __u32 mask)
 {
 	struct shot_source from = {.task = task};
-	struct shot shot = {.kind = WIRE_SNAP_ONCPU, .syscall_nr = -1};
-	__u64 sp = task_regs(task)->sp;
+	struct shot shot = {.kind = WIRE_SNAP_ONCPU,
+			    .syscall_nr = -1,
+			    .mask = mask,
+			    .wall = *wall,
+			    .mono_ns = t->wall_ns + (wall->oncpu_ns - t->wall.oncpu_ns)};
 
-	spans_check(t, sp, task_regs(task)->ip);
-	shot.mono_ns = wall_now(t, &shot.wall);
-	shot.mask = spans_review(t, shot.mono_ns, shot.mono_ns, &shot.wall);
-	if (!shot.mask || !spans_due(t, shot.mask, shot.wall.oncpu_ns))
-		return;
 	if ((ctx->regs[PERF_REG_CS] & 3) != 3) {
 		shot.flags = WIRE_SNAP_F_KERNEL;
 		shot.syscall_nr = regs_syscall(task_regs(task));
 		from.stack_ctx = ctx;
 	}
-	window_extent(t, sp, knob_max_window, &shot.window);
+	window_extent(t, task_regs(task)->sp, knob_max_window, &shot.window);
 	shot_send(t, &shot, &from);
+	return 0;
+}
+
+static __always_inline void tick_any(struct bpf_perf_event_data *ctx, struct task_struct *task,
+				     struct thread *t)
+{
+	struct wire_wall wall;
+	__u64 now;
+	__u32 mask;
+
+	spans_check(t, task_regs(task)->sp, task_regs(task)->ip);
+	now = wall_now(t, &wall);
+	mask = spans_review(t, now, now, &wall);
+	if (mask && spans_due(t, mask, wall.oncpu_ns))
+		tick_send(ctx, task, t, &wall, mask);
 }
 
 SEC("perf_event")

@@ -131,27 +131,29 @@ static __always_inline bool wall_split(struct thread *t, __u64 out, __u64 end)
 	return false;
 }
 
-/* Ends the interval that was taken. is_past: the thread has been running since. */
-static __always_inline void interval_end(struct task_struct *task, struct thread *t, __u64 out_ns,
-					 __u64 end_ns, bool is_past)
+enum interval_flag {
+	INTERVAL_WOKEN = 1 << 30, /* the wake-up is known */
+	INTERVAL_PAST = 1U << 31, /* the thread has been running since its end */
+};
+
+/* Not inlined: its stack is not needed while spans are promoted, and 512 bytes are for all. */
+static __noinline int interval_send(struct task_struct *task, struct thread *t, __u64 out_ns,
+				    __u64 end_ns, __u32 mask)
 {
 	struct shot_source from = {};
-	struct shot shot = {.out_ns = out_ns, .mono_ns = end_ns};
-	struct wire_wall before = t->wall;
-	bool is_woken = wall_split(t, out_ns, end_ns);
+	struct shot shot = {.out_ns = out_ns,
+			    .mono_ns = end_ns,
+			    .mask = mask & ~(INTERVAL_WOKEN | INTERVAL_PAST),
+			    .kind = WIRE_SNAP_OFFCPU};
 
-	shot.mask = spans_review(t, end_ns, out_ns, &before);
-	if (!shot.mask)
-		return;
 	t->waited_ns += end_ns - out_ns;
 	if (t->waited_ns < spans_period(t, shot.mask) / 8) {
 		count(WIRE_C_SHORT_WAIT);
-		return;
+		return 0;
 	}
 	t->waited_ns = 0;
-	shot.kind = WIRE_SNAP_OFFCPU;
 	shot.wall = t->wall;
-	if (is_woken) {
+	if (mask & INTERVAL_WOKEN) {
 		shot.wake_ns = t->wake_ns;
 		shot.waker_tgid = t->waker_tgid;
 		shot.waker_tid = t->waker_tid;
@@ -159,8 +161,25 @@ static __always_inline void interval_end(struct task_struct *task, struct thread
 			shot.flags |= WIRE_SNAP_F_WAKER;
 	}
 	blocked_shot(task, t, &shot, &from);
-	from.task_stack = !is_past;
+	from.task_stack = !(mask & INTERVAL_PAST);
 	shot_send(t, &shot, &from);
+	return 0;
+}
+
+/* Ends the interval that was taken. flags: 0 or INTERVAL_PAST. */
+static __always_inline void interval_end(struct task_struct *task, struct thread *t, __u64 out_ns,
+					 __u64 end_ns, __u32 flags)
+{
+	struct wire_wall before = t->wall;
+	__u32 mask;
+
+	if (wall_split(t, out_ns, end_ns))
+		flags |= INTERVAL_WOKEN;
+	mask = spans_review(t, end_ns, out_ns, &before);
+	if (mask)
+		interval_send(task, t, out_ns, end_ns, mask | flags);
+	barrier();
+	*(volatile __u64 *)&t->out_ns = 0;
 }
 
 static __always_inline void switch_in(struct task_struct *next)
@@ -171,10 +190,8 @@ static __always_inline void switch_in(struct task_struct *next)
 	if (!t || !t->depth)
 		return;
 	out_ns = interval_take(t);
-	if (!out_ns)
-		return;
-	interval_end(next, t, out_ns, bpf_ktime_get_ns(), false);
-	*(volatile __u64 *)&t->out_ns = 0;
+	if (out_ns)
+		interval_end(next, t, out_ns, bpf_ktime_get_ns(), 0);
 }
 
 /*
@@ -212,8 +229,7 @@ __noinline int thread_resume(struct thread *t)
 	if (!out_ns)
 		return 0;
 	count(WIRE_C_SWITCH_UNSEEN);
-	interval_end(task, t, out_ns, back_ns(task, t, out_ns), true);
-	*(volatile __u64 *)&t->out_ns = 0;
+	interval_end(task, t, out_ns, back_ns(task, t, out_ns), INTERVAL_PAST);
 	return 0;
 }
 

@@ -127,7 +127,8 @@ static void return_unseen(bool by_tick)
 	states_open(&rig, &l.states);
 	rig_call(lose_return, &l);
 	rig_drain(&rig);
-	assert_int_equal(rig_counter(&rig, WIRE_C_SWITCH_UNSEEN), 1);
+	/* This one, and those of the kernel's own that there may be. */
+	assert_true(rig_counter(&rig, WIRE_C_SWITCH_UNSEEN) >= 1);
 	assert_int_equal(rig_count(&rig, WIRE_K_END), 1);
 	wall = &rig_event(&rig, WIRE_K_END, 0)->end->wall;
 	duration = rig_duration(rig_event(&rig, WIRE_K_END, 0));

@@ -9,6 +9,8 @@
 #include "app/probes_command.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "probe/attach.h"
+#include "probe/rules.h"
 
 static const char help[] =
 	"usage: spanprof probes -p PID [OPTIONS] [PATTERN]\n"
@@ -104,6 +106,15 @@ static int check_command(const struct probes_command *c, int n_rest)
 	return 0;
 }
 
+/* So that a place has the price here that `run` will see. */
+static void measure(struct site_rules *ret)
+{
+	struct attach_source source;
+
+	if (attach_source_read(&source, NULL) == 0)
+		rules_measure(&source, ret);
+}
+
 int cmd_probes(int argc, char **argv)
 {
 	struct probes_command c = {0};
@@ -129,6 +140,7 @@ int cmd_probes(int argc, char **argv)
 		log_error("%s", e.text);
 		return EXIT_FAILED;
 	}
+	measure(&c.rules);
 	if (c.check)
 		r = probes_check(&i, &c);
 	else if (c.count_ns)

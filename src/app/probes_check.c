@@ -16,9 +16,10 @@
 #include "pipe/engine.h"
 #include "probe/insn.h"
 #include "probe/plan.h"
+#include "probe/reading.h"
 
 enum { INSTANCE = 1, NAMES_SHOWN = 10, NAME_BYTES = 512, POLL_MS = 50 };
-enum { DEFAULT_SECONDS = 5 };
+enum { DEFAULT_SECONDS = 5, READING_BYTES = 600 };
 
 struct samples {
 	const struct endpoint *ep;
@@ -51,18 +52,25 @@ static void print_place(const struct plan_target *t, const char *title)
 	}
 }
 
-static void print_registers(const struct wire_endpoint *w)
+static void print_reading(const struct wire_endpoint *w, bool has_end)
 {
-	if (w->n_entry_ops || w->n_leave_ops)
-		printf("%-10s conditions and name: %u steps at entry, %u at the end\n", "reads",
-		       w->n_entry_ops, w->n_leave_ops);
-	else
+	char text[READING_BYTES];
+
+	if (!w->n_entry_ops && !w->n_leave_ops)
 		printf("%-10s nothing\n", "reads");
+	if (w->n_entry_ops)
+		printf("%-10s at entry: %s\n", "reads",
+		       format_reading(w->entry_ops, w->n_entry_ops, text, sizeof(text)));
+	if (w->n_leave_ops)
+		printf("%-10s at the %s: %s\n", w->n_entry_ops ? "" : "reads",
+		       has_end ? "end function" : "end",
+		       format_reading(w->leave_ops, w->n_leave_ops, text, sizeof(text)));
 }
 
-static int print_plan(struct inspect *i, const struct endpoint *ep)
+static int print_plan(struct inspect *i, const struct site_rules *rules, const struct endpoint *ep)
 {
-	struct plan_options o = {.leave = LEAVE_AUTO, .runtimes = plan_runtimes(&i->input)};
+	struct plan_options o = {
+		.rules = *rules, .leave = LEAVE_AUTO, .runtimes = plan_runtimes(&i->input)};
 	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
 	const char *danger = plan_uretprobe_danger(o.runtimes);
 	struct errmsg e = {""};
@@ -78,7 +86,7 @@ static int print_plan(struct inspect *i, const struct endpoint *ep)
 	printf("%-10s %s%s%s%s\n", "leave", leave_method_name(plan->leave),
 	       danger ? " (a uretprobe could kill it: " : "", danger ? danger : "",
 	       danger ? ")" : "");
-	print_registers(&plan->wire);
+	print_reading(&plan->wire, plan->end.n > 0);
 	if (plan->warning[0])
 		printf("%-10s %s\n", "warning", text_printable(plan->warning));
 	fflush(stdout);
@@ -183,7 +191,7 @@ int probes_check(struct inspect *i, const struct probes_command *c)
 		log_error("--check: %s", e.text);
 		return EXIT_USAGE;
 	}
-	if (print_plan(i, ep) < 0) {
+	if (print_plan(i, &c->rules, ep) < 0) {
 		endpoint_free(ep);
 		return EXIT_FAILED;
 	}

@@ -17,8 +17,9 @@ struct probes_command {
 	const char *pattern; /* NULL: functions of the executable whose names sound like requests */
 	const char *check;   /* specification to dry-run */
 	const char *debug_dirs;
-	uint64_t count_ns; /* 0: list only */
-	bool all;          /* no limit on what is listed */
+	struct site_rules rules; /* of this kernel */
+	uint64_t count_ns;       /* 0: list only */
+	bool all;                /* no limit on what is listed */
 };
 
 enum { SHOWN_MAX = 1024 }; /* bytes of a name or a path of the process, as it is printed */

@@ -17,7 +17,9 @@
 #include "base/units.h"
 #include "bpf/wire.h"
 #include "code/section.h"
+#include "probe/endpoint.h"
 #include "probe/insn.h"
+#include "probe/plan.h"
 #include "probe/rules.h"
 #include "probe/site.h"
 #include "probe/usdt.h"
@@ -118,9 +120,8 @@ static bool makes_calls(const struct site_function *fn)
 	return false;
 }
 
-static void choose_site(struct candidate *f, struct binary *b)
+static void choose_site(struct candidate *f, struct binary *b, const struct site_rules *rules)
 {
-	static const struct site_rules rules = {.long_nops = false};
 	uint64_t bytes = f->function.bytes;
 	uint8_t code[CODE_BYTES];
 	struct site_function fn = {.code = code, .vaddr = f->function.vaddr};
@@ -128,7 +129,7 @@ static void choose_site(struct candidate *f, struct binary *b)
 	fn.function_bytes = bytes;
 	fn.code_bytes = module_read_code(binary_module(b), f->function.vaddr, code,
 					 bytes && bytes < sizeof(code) ? bytes : sizeof(code));
-	f->has_site = site_choose_entry(&fn, NAME_REGISTERS & ~site_unused_arguments(&fn), &rules,
+	f->has_site = site_choose_entry(&fn, NAME_REGISTERS & ~site_unused_arguments(&fn), rules,
 					&f->site) == SITE_OK;
 	f->makes_calls = makes_calls(&fn);
 	if (!f->has_site && !f->why_not)
@@ -165,7 +166,7 @@ static bool collect_symbol(void *ctx, const struct symtab_symbol *sym)
 	snprintf(f.function.symbol, sizeof(f.function.symbol), "%s", sym->name);
 	f.sound = is_library(shown) ? -1 : sound_of(shown);
 	f.why_not = why_not(sym, binary_runtimes(c->binary));
-	choose_site(&f, c->binary);
+	choose_site(&f, c->binary, &c->command->rules);
 	if (!f.makes_calls && !c->command->pattern && !c->command->all)
 		return true;
 	c->error = vec_push(c->list, f);
@@ -247,7 +248,26 @@ static void print_candidate(const struct candidate *f)
 	putchar('\n');
 }
 
-static void print_note(const struct usdt_note *note, uint64_t n_places, const char *module)
+/* How `run` would tell the end of what begins at a USDT probe. */
+static const char *note_leave(struct inspect *i, const struct site_rules *rules,
+			      const struct usdt_note *note)
+{
+	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
+	struct plan_options o = {.rules = *rules, .leave = LEAVE_AUTO};
+	struct endpoint *ep = NULL;
+	struct errmsg e = {""};
+	char spec[256];
+	int r;
+
+	snprintf(spec, sizeof(spec), "usdt:%s:%s", note->provider, note->name);
+	r = plan ? parse_endpoint(spec, &ep, &e) : -ENOMEM;
+	r = r < 0 ? r : plan_endpoint(&i->input, ep, &o, plan, &e);
+	endpoint_free(ep);
+	return r < 0 ? "end=" : leave_method_name(plan->leave);
+}
+
+static void print_note(const struct usdt_note *note, uint64_t n_places, const char *leave,
+		       const char *module)
 {
 	unsigned int n_arguments = usdt_n_arguments(note->arguments);
 	char text[256], places[40] = "";
@@ -261,7 +281,7 @@ static void print_note(const struct usdt_note *note, uint64_t n_places, const ch
 	for (; text[n]; n++)
 		if ((unsigned char)text[n] < 0x20 || (unsigned char)text[n] >= 0x7f)
 			text[n] = '?';
-	printf("%-6s  %-10s  %10s  %s\n", "cheap", "end=", "-", text);
+	printf("%-6s  %-10s  %10s  %s\n", "cheap", leave, "-", text);
 }
 
 static uint64_t note_key(const struct usdt_note *note)
@@ -294,7 +314,8 @@ static bool note_is_wanted(const struct probes_command *c, const struct usdt_not
 }
 
 /* The USDT probes of one module, each once; their number is returned. is_first: nothing is printed yet. */
-static size_t list_notes(struct module *m, const struct probes_command *c, bool is_first)
+static size_t list_notes(struct inspect *i, struct module *m, const struct probes_command *c,
+			 bool is_first)
 {
 	AUTO_FREE uint8_t *data = NULL;
 	struct usdt_note note;
@@ -313,7 +334,8 @@ static size_t list_notes(struct module *m, const struct probes_command *c, bool 
 			continue;
 		if (is_first && !n)
 			print_heading();
-		print_note(&note, *n_places, text_base_name(module_path(m)));
+		print_note(&note, *n_places, note_leave(i, &c->rules, &note),
+			   text_base_name(module_path(m)));
 		hash_remove(&places, note_key(&note));
 		n++;
 	}
@@ -350,7 +372,7 @@ int probes_list(struct inspect *i, const struct probes_command *c)
 	for (size_t k = 0; k < list.n; k++)
 		print_candidate(&list.at[k]);
 	for (size_t k = 0; k < n; k++)
-		n_notes += list_notes(mods[k].module, c, list.n + n_notes == 0);
+		n_notes += list_notes(i, mods[k].module, c, list.n + n_notes == 0);
 	fflush(stdout);
 	if (r < 0)
 		log_error("process %d: cannot list its functions: %s", c->pid, strerror(-r));

@@ -116,4 +116,7 @@ enum expression_kind { EXPRESSION_NAME, EXPRESSION_CONDITION };
 int parse_expression(struct scan *s, enum expression_kind kind, struct expression **ret);
 struct expression *expression_free(struct expression *x);
 
+/* "rdi" for an enum wire_reg below WIRE_REG_MAX. */
+const char *expression_register(unsigned int reg);
+
 #endif

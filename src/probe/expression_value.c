@@ -15,6 +15,11 @@ static const char *const register_names[WIRE_REG_MAX] = {
 	[WIRE_REG_R15] = "r15", [WIRE_REG_RIP] = "rip",
 };
 
+const char *expression_register(unsigned int reg)
+{
+	return register_names[reg];
+}
+
 int expression_fail_here(const struct parser *p, const char *what)
 {
 	if (p->s->token.kind == TOKEN_BAD)

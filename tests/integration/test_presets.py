@@ -498,7 +498,9 @@ def probes_of_postgres():
     """USDT probes with their semaphores are listed, and a dry run of one shows its place and the names that it reads."""
     with Postgres() as server:
         status, out, err = spanprof("probes", "-p", server.pid, "query__*")
-        check(status == 0 and "usdt:postgresql:query__start  1 argument, semaphore (postgres)" in out, out + err)
+        check(status == 0, out + err)
+        for leave, what in (("end", "start  1 argument"), ("retsite", "done  1 argument")):
+            check(re.search(f"(?m)^cheap +{leave} +- +usdt:postgresql:query__{what}, semaphore .postgres.$", out), out)
         status, out, err = spanprof("probes", "-p", server.pid)
         sort = [t for t in out.splitlines() if "usdt:postgresql:sort__start " in t]
         check(status == 0 and len(sort) == 1 and " places " in sort[0], f"{sort} {err}")
@@ -518,6 +520,7 @@ def probes_of_postgres():
             done.set()
             thread.join()
         check(status == 0 and "semaphore" in out and "leave      end" in out, out + err)
+        check(re.search("(?m)^reads +at entry: text at r[a-z0-9]+$", out), out)
         names_read = [t[11:] for t in out[out.index("names"):].splitlines()]
         check(len(names_read) == 10 and all(n.startswith("select ") for n in names_read), f"{names_read}")
 

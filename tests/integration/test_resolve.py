@@ -154,6 +154,21 @@ def dear_places_are_told():
 
 
 @test
+def prices_are_those_of_run():
+    """A long nop is cheap on kernels that emulate it: probes says so when run does."""
+    with Target("dangers", "nop_first", 10) as target:
+        with Spanprof("run", "-p", target.pid, "--endpoint", "nop_first") as command:
+            command.wait_attached()
+            command.finish()
+        word = "DEAR" if "nop_first has no cheap place" in command.stderr else "cheap"
+        _, listed, err = spanprof("probes", "-p", target.pid, "nop_first")
+        check(re.search(rf"(?m)^{word} .* nop_first ", listed), f"run: {word}, probes: {listed} {err}")
+        _, checked, err = spanprof("probes", "-p", target.pid, "--check", "nop_first", "--for", "100ms")
+        check(re.search(rf"(?m)^site .*: {word}", checked), f"run: {word}, --check: {checked} {err}")
+        check(("warning" in checked) == (word == "DEAR"), checked)
+
+
+@test
 def two_at_once():
     """Two spanprofs on one function do not disturb each other or the target."""
     with folder() as path, Target("dangers", "returns", 2000) as target:

@@ -364,6 +364,15 @@ static void warn_dear(struct plan *p)
 	warn(p, p->entry.function.name, text);
 }
 
+static void warn_nameless(struct plan *p)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "%.300s (its debug symbols would tell them)",
+		 module_path(binary_module(p->entry.function.binary)));
+	warn(p, "cannot name endpoints of this build, profiling without names: ", text);
+}
+
 static void note_warnings(struct plan *p, const struct plan_options *o)
 {
 	const char *danger = plan_uretprobe_danger(o->runtimes);
@@ -379,8 +388,7 @@ static void note_warnings(struct plan *p, const struct plan_options *o)
 		warn(p, p->entry.function.name,
 		     ": each return pays for single-stepping (about 1 us, on virtual machines up to 12 us)");
 	if (p->nameless)
-		warn(p, "cannot name endpoints of this build, profiling without names: ",
-		     module_path(binary_module(p->entry.function.binary)));
+		warn_nameless(p);
 	if (p->leave == LEAVE_URETPROBE && danger)
 		warn(p, "a uretprobe may kill this process: ", danger);
 }

@@ -151,7 +151,7 @@ def stepped_instructions_are_where_they_belong():
         check(span.time_in("dear_caller") > 0.3 * span.duration, f"{span.time_in('dear_caller')} of {span.duration}")
 
 
-@cases(["throws", "throws-cf", "throws-libcxx"])
+@cases(["throws", "throws-cf", "throws-O0", "throws-O3", "throws-clang", "throws-libcxx"])
 def exceptions_cross_the_endpoint(program):
     read = "libcxxstring" if program == "throws-libcxx" else "stdstring"
     half_of_them_end(program, f"'shop::order(std::*'({read}(arg0))")

@@ -248,28 +248,48 @@ static void print_profiled(struct text *t, const struct profile_endpoint *e,
 	line_end(l);
 }
 
+/* The causes, and waits of unknown ones that were over before a snapshot could be due. */
+enum { CAUSE_BEFORE = BLOCK_CAUSE_MAX, CAUSES };
+
+static unsigned int cause_of(const struct profile *p, const struct profile_sample *x)
+{
+	const struct profile_stack *s = &p->stacks.at[x->stack];
+	uint32_t leaf;
+
+	if (x->cause != BLOCK_NONE || !s->n)
+		return x->cause;
+	leaf = p->locations.at[p->stack_runs.at[s->first]].first_frame;
+	return profile_frame_is_gap(p, p->frame_runs.at[leaf], PROFILE_GAP_BEFORE) ? CAUSE_BEFORE
+										   : x->cause;
+}
+
+static const char *cause_name(unsigned int cause)
+{
+	if (cause == CAUSE_BEFORE)
+		return "before threshold";
+	return cause == BLOCK_NONE ? "cause unknown" : block_cause_name(cause);
+}
+
 /* What the span waited for, largest first: "lock 400.1, net 122.2"; at most three, from 1 % on. */
 static void append_causes(const struct text *t, const struct profile_span *s, char *buf, size_t n)
 {
-	uint64_t by_cause[BLOCK_CAUSE_MAX] = {};
+	uint64_t by_cause[CAUSES] = {};
 
 	for (uint32_t i = 0; i < s->n_samples; i++) {
 		const struct profile_sample *x = &t->p->samples.at[s->first_sample + i];
 
 		if (x->kind == SAMPLE_BLOCKED)
-			by_cause[x->cause] += x->wall_ns;
+			by_cause[cause_of(t->p, x)] += x->wall_ns;
 	}
 	for (int k = 0; k < 3; k++) {
 		unsigned int top = 0;
 
-		for (unsigned int c = 1; c < BLOCK_CAUSE_MAX; c++)
+		for (unsigned int c = 1; c < CAUSES; c++)
 			if (by_cause[c] > by_cause[top])
 				top = c;
 		if (!by_cause[top] || by_cause[top] < summary_span_ns(s) / 100)
 			return;
-		append(buf, n, "%s %.1f",
-		       top == BLOCK_NONE ? "cause unknown" : block_cause_name(top),
-		       by_cause[top] / 1e6);
+		append(buf, n, "%s %.1f", cause_name(top), by_cause[top] / 1e6);
 		by_cause[top] = 0;
 	}
 }

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "probe/apart.h"
 #include "probe/multi.h"
 
 #define UPROBE_SOURCE "/sys/bus/event_source/devices/uprobe/"
@@ -130,8 +131,8 @@ static int explain(const struct attach_point *at, const char *what, int r, struc
 			  at->file_off, what, r == -524 ? "not supported" : strerror(-r), hint);
 }
 
-int probe_attach(const struct attach_source *source, const struct attach_point *at,
-		 struct attachment *ret, struct errmsg *e)
+static int attach_one(const struct attach_source *source, const struct attach_point *at,
+		      struct attachment *ret, struct errmsg *e)
 {
 	AUTO_CLOSE int perf_fd = -1;
 	int link_fd, r;
@@ -161,10 +162,41 @@ int probe_attach(const struct attach_source *source, const struct attach_point *
 	return 0;
 }
 
+struct attach_job {
+	const struct attach_source *source;
+	const struct attach_point *at;
+	const struct attach_batch *batch;
+	struct attachment *ret;
+	struct errmsg *e;
+};
+
+static int do_attach(void *ctx)
+{
+	const struct attach_job *j = ctx;
+
+	return attach_one(j->source, j->at, j->ret, j->e);
+}
+
+int probe_attach(const struct attach_source *source, const struct attach_point *at,
+		 struct attachment *ret, struct errmsg *e)
+{
+	struct attach_job job = {.source = source, .at = at, .ret = ret, .e = e};
+
+	return apart_run(do_attach, &job);
+}
+
+static int do_attach_batch(void *ctx)
+{
+	const struct attach_job *j = ctx;
+
+	return multi_attach_batch(j->batch);
+}
+
 int probe_attach_batch(const struct attach_source *source, const struct attach_batch *batch,
 		       struct attachment *ret)
 {
-	int link_fd = source->multi ? multi_attach_batch(batch) : -EOPNOTSUPP;
+	struct attach_job job = {.batch = batch};
+	int link_fd = source->multi ? apart_run(do_attach_batch, &job) : -EOPNOTSUPP;
 
 	if (link_fd < 0)
 		return link_fd;

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,8 @@
 #include "base/file.h"
 #include "base/log.h"
 
-enum { BREAKPOINT = 0xcc }; /* int3 */
+#define DEBUG_REGISTER(n) (offsetof(struct user, u_debugreg) + (n) * sizeof(long))
+enum { DR7_ENABLE_0 = 1 }; /* stops where the instruction at DR0 is about to run */
 
 static _Noreturn void run_child(char **command, const sigset_t *mask, int error_fd)
 {
@@ -59,30 +61,55 @@ static uint64_t entry_point(pid_t pid)
 	return 0;
 }
 
-/* Runs the stopped child up to addr; false when it ended before that. */
-static bool run_to(pid_t pid, uint64_t addr)
+/*
+ * A stop at the first instruction of addr, without a change of the program: a child that it forks meanwhile
+ * would run into a changed instruction. No stop when addr is 0.
+ */
+static bool set_breakpoint(pid_t pid, uint64_t addr)
+{
+	return !ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(7), 0) &&
+	       !ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(0), addr) &&
+	       (!addr || !ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(7), DR7_ENABLE_0));
+}
+
+/* Whether a stopped child is at addr; ret_signal: what it must be given when it is not. */
+static bool is_there(pid_t pid, int status, uint64_t addr, long *ret_signal)
 {
 	struct user_regs_struct regs;
-	long code, signal = 0;
+
+	*ret_signal = status >> 16 ? 0 : WSTOPSIG(status);
+	return *ret_signal == SIGTRAP && !ptrace(PTRACE_GETREGS, pid, NULL, &regs) &&
+	       regs.rip == addr;
+}
+
+/*
+ * Runs the stopped child up to its entry point, that of the last program when it calls exec; false when
+ * it ended before that. Where that is not known it stays where it is: what is linked in can be attached all
+ * the same. Without this process it would run into its breakpoint, so it ends with it.
+ */
+static bool run_to_entry(pid_t pid)
+{
+	uint64_t addr = entry_point(pid);
+	bool is_armed =
+		addr &&
+		!ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL) &&
+		set_breakpoint(pid, addr);
+	long signal = 0;
 	int status;
 
-	errno = 0;
-	code = ptrace(PTRACE_PEEKTEXT, pid, addr, NULL);
-	if (errno || ptrace(PTRACE_POKETEXT, pid, addr, (code & ~0xffL) | BREAKPOINT))
-		return true; /* it stays where it is: what is linked in can be attached all the same */
-	do {
-		if (ptrace(PTRACE_CONT, pid, NULL, signal) || waitpid(pid, &status, 0) != pid)
+	while (is_armed) {
+		if (ptrace(PTRACE_CONT, pid, NULL, signal) || waitpid(pid, &status, 0) != pid ||
+		    !WIFSTOPPED(status))
 			return false;
-		if (!WIFSTOPPED(status))
-			return false;
-		signal = WSTOPSIG(status);
-	} while (signal != SIGTRAP);
-	ptrace(PTRACE_POKETEXT, pid, addr, code);
-	if (!ptrace(PTRACE_GETREGS, pid, NULL, &regs) && regs.rip == addr + 1) {
-		regs.rip = addr;
-		ptrace(PTRACE_SETREGS, pid, NULL, &regs);
+		if (is_there(pid, status, addr, &signal))
+			break;
+		if (status >> 16 == PTRACE_EVENT_EXEC) {
+			addr = entry_point(pid);
+			is_armed = addr && set_breakpoint(pid, addr);
+		}
 	}
-	return true;
+	set_breakpoint(pid, 0);
+	return !ptrace(PTRACE_SETOPTIONS, pid, NULL, 0);
 }
 
 int child_start(char **command, const sigset_t *mask, pid_t *ret_pid, struct errmsg *e)
@@ -90,7 +117,6 @@ int child_start(char **command, const sigset_t *mask, pid_t *ret_pid, struct err
 	AUTO_CLOSE int read_fd = -1;
 	AUTO_CLOSE int write_fd = -1;
 	int fds[2], status;
-	uint64_t entry;
 	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC))
@@ -110,8 +136,7 @@ int child_start(char **command, const sigset_t *mask, pid_t *ret_pid, struct err
 					  strerror(errno));
 	if (!WIFSTOPPED(status))
 		return why_not(read_fd, pid, command[0], e);
-	entry = entry_point(pid);
-	if (entry && !run_to(pid, entry))
+	if (!run_to_entry(pid))
 		return errmsg_set(e, -ECHILD, "'%s' ended before it reached its entry point",
 				  command[0]);
 	*ret_pid = pid;

@@ -84,6 +84,16 @@ def command_from_its_first_call():
         check(profile.calls() == 3, f"{profile.calls()} calls instead of 3")
 
 
+@cases([(), ("exec",)])
+def command_that_is_busy_before_its_entry_point(args):
+    """What forks, traps or calls exec as its libraries are initialized is not disturbed by being held later."""
+    with folder() as path:
+        status, _, stderr = spanprof("run", "-o", path / "out.json", "--format", "json", "--endpoint", "request",
+                                     "--", TARGETS / "early", *args)
+        check(status == 0, f"exit status {status}: {stderr}")
+        check(load(path / "out.json").calls() == 1, "it was held before its call")
+
+
 @test
 def command_exit_status():
     """Of the command, whether the run or the command has ended first."""

@@ -126,7 +126,11 @@ static enum site_stop search_step(struct search *s, const struct insn *i, uint32
 	return values_kept(&s->values, keep) ? SITE_STOP_NONE : SITE_STOP_ARGUMENT;
 }
 
-/* A call in place of a nop harms only what lies below SP: nothing, when nothing was stored yet. */
+/*
+ * A call in place of a nop harms only what lies below SP: nothing, when nothing was stored yet. It is a
+ * second choice all the same, as it leads to a system call (Linux 6.18: uprobe), of which a process hears
+ * that has asked for its system calls by PR_SET_SYSCALL_USER_DISPATCH.
+ */
 static bool is_refused(const struct search *s, const struct insn *i)
 {
 	return i->refused && !(i->nop5 && !s->stored);
@@ -137,7 +141,7 @@ enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 {
 	uint64_t block_end = first_target(f);
 	struct search search = {0};
-	struct site dear = {0};
+	struct site dear = {0}, nop = {0};
 	enum site_stop stop = SITE_STOP_NONE;
 	bool have_dear = false;
 	size_t off = 0;
@@ -156,17 +160,23 @@ enum site_result site_choose_entry(const struct site_function *f, uint32_t keep,
 		here.sp_slots = (uint32_t)(-search.sp / 8);
 		values_find(&search.values, here.moved);
 		i.refused = is_refused(&search, &i);
-		if (is_cheap(&i, rules)) {
-			here.cheap = true;
+		here.cheap = is_cheap(&i, rules);
+		if (here.cheap && !i.nop5) {
 			*ret = here;
 			return SITE_OK;
 		}
+		if (here.cheap && !nop.cheap)
+			nop = here;
 		if (!i.refused && !have_dear) {
 			dear = here;
 			have_dear = true;
 		}
 		stop = search_step(&search, &i, keep);
 		off += i.bytes;
+	}
+	if (nop.cheap) {
+		*ret = nop;
+		return SITE_OK;
 	}
 	dear.stop = (uint8_t)(stop != SITE_STOP_NONE ? stop : SITE_STOP_OTHER);
 	if (have_dear)

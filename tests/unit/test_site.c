@@ -229,6 +229,11 @@ static void nops_of_five_bytes_are_sites_while_nothing_is_stored(void **state)
 		uint32_t off;
 	} cases[] = {
 		{"nop at the first byte", {0x0f, 0x1f, 0x44, 0, 0, 0xc3}, 6, true, 0},
+		{"nop; push: a place that needs no system call comes first",
+		 {0x0f, 0x1f, 0x44, 0, 0, 0x53, 0x5b, 0xc3},
+		 8,
+		 true,
+		 5},
 		{"endbr64; nop",
 		 {0xf3, 0x0f, 0x1e, 0xfa, 0x0f, 0x1f, 0x44, 0, 0, 0xc3},
 		 10,

@@ -362,7 +362,7 @@ static int attach_these(struct probes *p, const struct resolve_input *in,
 				 .rules = p->options.rules,
 				 .runtimes = runtimes_of(p, in, endpoints)};
 	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
-	struct errmsg first = {""};
+	struct errmsg first = {""}, gone = {""};
 	size_t n_attached = 0, n = count_among(p, endpoints);
 
 	if (!plan)
@@ -380,8 +380,10 @@ static int attach_these(struct probes *p, const struct resolve_input *in,
 			n_attached++;
 			continue;
 		}
-		if (r == -ESRCH)
+		if (r == -ESRCH) { /* it is not for this file, or the process has ended */
+			gone = why;
 			continue;
+		}
 		if (r != -ENOENT)
 			return errmsg_set(e, r, "%s", why.text[0] ? why.text : strerror(-r));
 		if (!first.text[0])
@@ -391,7 +393,7 @@ static int attach_these(struct probes *p, const struct resolve_input *in,
 	}
 	if (n_attached || n == 0)
 		return 0;
-	return errmsg_set(e, -ENOENT, "%s", first.text);
+	return errmsg_set(e, -ENOENT, "%s", first.text[0] ? first.text : gone.text);
 }
 
 int probes_add_process(struct probes *p, const struct probes_process *process, struct errmsg *e)

@@ -70,7 +70,7 @@ static bool read_entry(const struct bounds *b, struct module *m, uint32_t i, uin
 bool bounds_find(const struct bounds *b, struct module *m, uint64_t vaddr,
 		 struct bounds_function *ret)
 {
-	uint32_t lo = 0, hi = b->n, fde[5];
+	uint32_t lo = 0, hi = b->n, fde[4];
 	uint64_t start, fde_addr, found = 0, found_fde = 0;
 
 	while (lo < hi) {
@@ -86,15 +86,11 @@ bool bounds_find(const struct bounds *b, struct module *m, uint64_t vaddr,
 		found_fde = fde_addr;
 		lo = mid + 1;
 	}
-	/*
-	 * Entry: length, CIE, begin, range, a byte that says how long the pointer to the table of landing
-	 * pads is; no entry is shorter. The begin tells whether it is encoded as assumed here.
-	 */
+	/* Entry: length, CIE, begin, range. The begin tells whether it is encoded as assumed here. */
 	if (!found_fde || !read_exact(m, found_fde, fde, sizeof(fde)))
 		return false;
 	if (found_fde + 8 + (uint64_t)(int64_t)(int32_t)fde[2] != found || vaddr - found >= fde[3])
 		return false;
-	*ret = (struct bounds_function){
-		.start = found, .bytes = fde[3], .has_pads = (fde[4] & 0xff) != 0};
+	*ret = (struct bounds_function){.start = found, .bytes = fde[3]};
 	return true;
 }

@@ -22,7 +22,6 @@ void bounds_init(struct bounds *b, struct module *m);
 struct bounds_function {
 	uint64_t start;
 	uint64_t bytes;
-	bool has_pads; /* places that only an exception leads to, as a table of the compiler tells */
 };
 
 /* True: vaddr is in it. */

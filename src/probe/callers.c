@@ -63,7 +63,7 @@ struct run {
 	uint64_t at;    /* behind the last instruction */
 	bool is_call;   /* that it is */
 	bool ended;     /* it does not go on */
-	bool computed; /* some of its places are reached as only data tell: tables of jumps, landing pads */
+	bool computed;  /* the function has jumps to places that only its data tell */
 	size_t n_targets;
 	uint64_t targets[JUMPS_MAX]; /* of jumps so far, or of the first of them */
 };
@@ -143,20 +143,25 @@ static bool run_is_reached(struct binary *b, const struct run *run, uint64_t sta
 	return e.found;
 }
 
+/*
+ * What has unwind rules is code of compilers throughout, whose landing pads and cold parts are jumped to
+ * from elsewhere. Without them there may be data.
+ */
 bool caller_is_real(struct binary *b, uint64_t ret_addr)
 {
 	struct bounds_function f = {};
+	bool has_rules = binary_unwound_function(b, ret_addr - 1, &f);
 	struct run run;
 
-	if (!binary_unwound_function(b, ret_addr - 1, &f) &&
-	    !binary_function(b, ret_addr - 1, &f.start, &f.bytes))
+	if (!has_rules && !binary_function(b, ret_addr - 1, &f.start, &f.bytes))
 		return false;
 	if (ret_addr - f.start > FUNCTION_MAX)
 		return false;
-	run = (struct run){.start = f.start, .at = f.start, .computed = f.has_pads};
-	if (!each_insn(b, f.start, ret_addr, follow_run, &run))
+	run = (struct run){.start = f.start, .at = f.start};
+	if (!each_insn(b, f.start, ret_addr, follow_run, &run) || run.at != ret_addr ||
+	    !run.is_call)
 		return false;
-	return run.at == ret_addr && run.is_call && run_is_reached(b, &run, f.start, f.bytes);
+	return has_rules || run_is_reached(b, &run, f.start, f.bytes);
 }
 
 static void note_call(struct search *s, uint64_t ret_addr)

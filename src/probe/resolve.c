@@ -262,6 +262,42 @@ static int check_symbol(const char *wanted, const struct symtab_symbol *sym, str
 	return 0;
 }
 
+/* True when decoding from the function's start meets vaddr. */
+static bool is_boundary(const struct module *m, uint64_t start, uint64_t vaddr)
+{
+	uint8_t code[4096];
+	struct insn i;
+
+	while (start < vaddr) {
+		size_t n = module_read_code(m, start, code, sizeof(code));
+		size_t off = 0;
+
+		while (off + 16 <= n && start + off < vaddr) {
+			if (decode_insn(code + off, n - off, start + off, &i) < 0)
+				return false;
+			off += i.bytes;
+		}
+		if (off == 0)
+			return false;
+		start += off;
+	}
+	return start == vaddr;
+}
+
+/* Whether the unwind rules show that no instruction begins at the symbol, which is wrong then. */
+static int check_boundary(const struct resolved *f, const char *wanted, struct errmsg *e)
+{
+	struct bounds_function around;
+
+	if (!binary_unwound_function(f->binary, f->vaddr, &around) ||
+	    is_boundary(binary_module(f->binary), around.start, f->vaddr))
+		return 0;
+	return errmsg_set(
+		e, -EINVAL,
+		"endpoint '%s': by the unwind rules of %s its symbol is in the middle of an instruction, and a probe there breaks the program",
+		wanted, module_path(binary_module(f->binary)));
+}
+
 static int use_symbol(struct binary *b, const struct resolve_module *m,
 		      const struct endpoint_target *t, struct symtab_list *list,
 		      struct resolved *ret, struct errmsg *e)
@@ -278,6 +314,7 @@ static int use_symbol(struct binary *b, const struct resolve_module *m,
 	snprintf(ret->symbol, sizeof(ret->symbol), "%s", sym->name);
 	symtab_display(sym->name, ret->name, sizeof(ret->name));
 	r = check_symbol(t->symbol, sym, ret, e);
+	r = r < 0 ? r : check_boundary(ret, t->symbol, e);
 	if (r < 0)
 		return r;
 	if (ret->bytes == 0 && binary_function(b, sym->vaddr, &start, &bytes) &&
@@ -405,28 +442,6 @@ static bool is_code(struct module *m, uint64_t vaddr)
 
 	section_each(m, match_code, &f);
 	return f.found || !f.any;
-}
-
-/* True when decoding from the function's start meets vaddr. */
-static bool is_boundary(const struct module *m, uint64_t start, uint64_t vaddr)
-{
-	uint8_t code[4096];
-	struct insn i;
-
-	while (start < vaddr) {
-		size_t n = module_read_code(m, start, code, sizeof(code));
-		size_t off = 0;
-
-		while (off + 16 <= n && start + off < vaddr) {
-			if (decode_insn(code + off, n - off, start + off, &i) < 0)
-				return false;
-			off += i.bytes;
-		}
-		if (off == 0)
-			return false;
-		start += off;
-	}
-	return start == vaddr;
 }
 
 /* A mark of functions that compilers and linkers keep from occurring inside other instructions. */

@@ -36,7 +36,7 @@ __asm__(".text\n" FUNCTION("callers_callee", "	nop\n	ret\n")
 	FUNCTION("callers_operand", "	.byte 0x48, 0xb8\n"
 				    "	call callers_callee\n"
 				    "callers_after_operand:\n	nop\n	nop\n	nop\n	ret\n")
-	/* where an exception is caught: a table for the runtime leads there, alone */
+	/* where an exception is caught: only the tables of the runtime lead there */
 	FUNCTION("callers_pad",
 		 "	.cfi_startproc\n	.cfi_lsda 0x1b, callers_callee\n	ret\n"
 		 "	call callers_callee\n"

@@ -32,6 +32,19 @@ __asm__(".text\n"
 	"resolve_rare.cold:\n"
 	"	ud2\n"
 	".size resolve_rare.cold, . - resolve_rare.cold\n"
+	/* its symbol is wrong */
+	".type resolve_wrong, @function\n"
+	"	.cfi_startproc\n"
+	"	push %rbp\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	.byte 0xb8\n" /* mov $0x55555555, %eax */
+	"resolve_wrong:\n"
+	"	.long 0x55555555\n"
+	"	pop %rbp\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	".size resolve_wrong, . - resolve_wrong\n"
 	/* neither a symbol nor unwind rules */
 	"	.p2align 4\n"
 	".Lbare:\n"
@@ -160,6 +173,8 @@ static void parts_and_copies(void **state)
 	assert_int_equal(find(f, NULL, "resolve_copy"), 0);
 	assert_string_equal(f->found.symbol, "resolve_copy.constprop.1");
 	assert_non_null(strstr(f->found.note, "may differ from the source"));
+	assert_int_equal(find(f, NULL, "resolve_wrong"), -EINVAL);
+	says(f, "in the middle of an instruction");
 	assert_int_equal(find(f, NULL, "resolve_rare.cold"), -EINVAL);
 	says(f, "it is jumped to, not called");
 	assert_int_equal(find(f, "libc", "memcpy"), -EINVAL);

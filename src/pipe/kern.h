@@ -91,8 +91,9 @@ int kern_counters(const struct kern *k, struct counters *ret);
 /*
  * Records. fn gets one record at a time, valid during the call; a negative return ends the poll
  * with that error. Waits at most timeout_ms for data and then takes all there is: small records of
- * little urgency do not wake the waiter, so call it at least every 100 ms. The number of records,
- * or negative errno. fd: for epoll; readable when urgent records are there.
+ * little urgency do not wake the waiter, so call it at least every 100 ms. What comes while fn works is
+ * left for the next call: it may come as fast as it is taken. The number of records, or negative errno.
+ * fd: for epoll; readable when urgent records are there.
  */
 typedef int (*kern_record_fn)(void *ctx, const void *data, size_t bytes);
 int kern_poll(struct kern *k, int timeout_ms, kern_record_fn fn, void *ctx);

@@ -22,7 +22,9 @@ struct ring {
 	struct tickrings ticks;     /* mapped with it */
 	ring_fn fn;                 /* during ring_poll */
 	void *ctx;
-	int n_ticks; /* records from ticks during ring_poll */
+	int n_records;     /* handed on during ring_poll */
+	uint64_t until_ns; /* ring_poll ends with the first record that is later */
+	bool is_enough;    /* it has */
 };
 
 static size_t page_bytes(void)
@@ -77,7 +79,7 @@ static int count_ticks(struct ring *r, int n)
 {
 	if (n < 0)
 		return n;
-	r->n_ticks += n;
+	r->n_records += n;
 	return 0;
 }
 
@@ -98,7 +100,12 @@ static int on_record(void *ctx, void *data, size_t bytes)
 	if (tickrings_is_behind(&r->ticks, consumed_pos(r)))
 		look(r);
 	e = count_ticks(r, tickrings_take(&r->ticks, h->mono_ns, r->fn, r->ctx));
-	return e ? e : r->fn(r->ctx, data, bytes);
+	e = e ? e : r->fn(r->ctx, data, bytes);
+	r->n_records++;
+	if (e || h->mono_ns <= r->until_ns)
+		return e;
+	r->is_enough = true;
+	return -ECANCELED;
 }
 
 static int map_positions(struct ring *r)
@@ -149,21 +156,22 @@ int ring_fd(const struct ring *r)
 
 int ring_poll(struct ring *r, int timeout_ms, ring_fn fn, void *ctx)
 {
-	int waited, rest, e;
+	int e;
 
 	if (!r->common)
 		return 0;
-	r->n_ticks = 0;
+	r->n_records = 0;
+	r->until_ns = clock_mono_ns() + (uint64_t)timeout_ms * 1000000;
+	r->is_enough = false;
 	r->fn = fn;
 	r->ctx = ctx;
-	waited = ring_buffer__poll(r->common, timeout_ms);
-	if (waited < 0 && waited != -EINTR)
-		return waited;
-	if (tickrings_is_behind(&r->ticks, consumed_pos(r)))
-		look(r);
-	rest = ring_buffer__consume(r->common);
-	if (rest < 0)
-		return rest;
-	e = count_ticks(r, tickrings_take_rest(&r->ticks, consumed_pos(r), fn, ctx));
-	return e ? e : (waited > 0 ? waited : 0) + rest + r->n_ticks;
+	e = ring_buffer__poll(r->common, timeout_ms);
+	if (e >= 0 || e == -EINTR) {
+		if (tickrings_is_behind(&r->ticks, consumed_pos(r)))
+			look(r);
+		e = ring_buffer__consume(r->common);
+	}
+	if (e >= 0)
+		e = count_ticks(r, tickrings_take_rest(&r->ticks, consumed_pos(r), fn, ctx));
+	return e < 0 && !r->is_enough ? e : r->n_records;
 }

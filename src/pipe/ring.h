@@ -26,7 +26,10 @@ void ring_unmap(struct ring *r);
 
 /* For epoll, mapped or not; readable when urgent records are there. */
 int ring_fd(const struct ring *r);
-/* Waits at most timeout_ms and hands on all there is. The number of records, or negative errno. */
+/*
+ * Waits at most timeout_ms and hands on all there is; what comes meanwhile is left for the next call, as it may
+ * come as fast as it is taken. The number of records, or negative errno.
+ */
 int ring_poll(struct ring *r, int timeout_ms, ring_fn fn, void *ctx);
 
 #endif

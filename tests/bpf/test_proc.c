@@ -87,6 +87,34 @@ static void children_are_followed_on_request(void **state)
 	rig_close(&rig);
 }
 
+/* Each record leads to another one, as long as there are less than a hundred. */
+static int fork_again(void *ctx, const void *data, size_t bytes)
+{
+	int *n = ctx;
+
+	if (++*n < 100)
+		rig_child(child_quick, NULL);
+	return 0;
+}
+
+static void a_poll_ends_though_records_keep_coming(void **state)
+{
+	struct rig rig;
+	int n = 0;
+
+	rig_open(&rig, NULL);
+	rig_endpoint(&rig, 0, quick, NULL);
+	member(&rig, WIRE_MEMBER_F_FOLLOW_FORK);
+	rig_child(child_quick, NULL);
+	assert_true(kern_poll(rig.kern, 0, fork_again, &n) > 0);
+	if (n > 20)
+		fail_msg("%d records in one poll", n);
+	while (kern_poll(rig.kern, 0, fork_again, &n) > 0)
+		;
+	assert_true(n >= 100);
+	rig_close(&rig);
+}
+
 /* A slow span in a child that ends with it. */
 static void assert_child_ends(long (*fn)(void *arg), enum wire_end_reason reason, int status)
 {
@@ -212,6 +240,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(children_are_followed_on_request),
+		cmocka_unit_test(a_poll_ends_though_records_keep_coming),
 		cmocka_unit_test(exit_ends_spans),
 		cmocka_unit_test(kill_ends_spans),
 		cmocka_unit_test(exec_ends_spans),

@@ -99,10 +99,15 @@ static int write_file(struct file_out *f, const struct run_options *o,
 {
 	struct export_options plain = {.n_slowest = 5, .verbose = o->verbose};
 	struct errmsg e = {};
-	int r = output->format->write(p, &plain, f->stream, &e);
+	int r;
 
+	errno = 0;
+	r = output->format->write(p, &plain, f->stream, &e);
 	if (!r)
 		r = file_out_commit(f, &e);
+	else if (r == -EIO &&
+		 errno) /* of the first write that failed: nothing but memory is freed since */
+		errmsg_set(&e, r, "cannot write '%s': %s", output->path, strerror(errno));
 	if (r)
 		log_error("%s", e.text[0] ? e.text : strerror(-r));
 	else if (strcmp(output->path, "-"))

@@ -325,10 +325,12 @@ def output_is_checked_before_attaching():
 
 @test
 def full_disk():
+    """Met at the end, or while what is larger than a buffer is written."""
     need_bpf()
     with sleeper() as target:
-        status, _, stderr = run(target.pid, "--endpoint", "request", "-o", "/dev/full", "--format", "json")
-        one_line(status, stderr, 1, "/dev/full")
+        for kind in ("json", "html"):
+            status, _, stderr = run(target.pid, "--endpoint", "request", "-o", "/dev/full", "--format", kind)
+            one_line(status, stderr, 1, "/dev/full", "No space left")
 
 
 def on_tiny_disk(path):

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libelf.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -22,6 +23,9 @@ struct module {
 	int fd;         /* owned; -1: image */
 	uint8_t *image; /* owned; NULL: fd */
 	uint64_t bytes;
+	struct timespec written; /* when the file was, as it was opened */
+	bool held;
+	bool changed;
 	char *path;
 	struct layout layout;
 	Elf *elf; /* owned, NULL until asked for */
@@ -139,6 +143,7 @@ int module_open_fd(struct module **ret, int take_fd, const char *path, struct er
 	if (!m)
 		return errmsg_set(e, -ENOMEM, "cannot open '%s': out of memory", path);
 	m->fd = take_fd;
+	m->written = st.st_mtim;
 	r = finish_open(&m, ret, e);
 	if (r)
 		m->fd = -1; /* still the caller's */
@@ -178,6 +183,40 @@ int module_open_own_vdso(struct module **ret, struct errmsg *e)
 	if (got <= 0)
 		return errmsg_set(e, -EIO, "cannot read the vDSO");
 	return module_open_image(ret, image, got, "[vdso]", e);
+}
+
+/* The signal is one that is ignored unless somebody wants it: the lease is looked at. */
+void module_hold(struct module *m)
+{
+	if (m->fd >= 0 && !m->held && !m->changed)
+		m->held = !fcntl(m->fd, F_SETSIG, SIGURG) && !fcntl(m->fd, F_SETLEASE, F_RDLCK);
+}
+
+void module_let_go(struct module *m)
+{
+	if (m->held)
+		fcntl(m->fd, F_SETLEASE, F_UNLCK);
+	m->held = false;
+}
+
+bool module_is_held(const struct module *m)
+{
+	return m->held;
+}
+
+bool module_is_changed(struct module *m)
+{
+	struct stat st;
+
+	if (m->fd < 0 || m->changed)
+		return m->changed;
+	if (m->held && fcntl(m->fd, F_GETLEASE) != F_RDLCK)
+		m->changed = true;
+	else if (!fstat(m->fd, &st))
+		m->changed = (uint64_t)st.st_size != m->bytes ||
+			     st.st_mtim.tv_sec != m->written.tv_sec ||
+			     st.st_mtim.tv_nsec != m->written.tv_nsec;
+	return m->changed;
 }
 
 struct module *module_ref(struct module *m)

@@ -42,6 +42,18 @@ const char *module_path(const struct module *m);
 enum module_kind module_kind(const struct module *m);
 /* Unique while the program runs, never 0, never reused. */
 uint32_t module_id(const struct module *m);
+/*
+ * Whether the file has been written to since it was opened, or somebody waits to. Then it is another program,
+ * and what is known of it is wrong.
+ */
+bool module_is_changed(struct module *m);
+/*
+ * Lets nobody write to the file before the module is let go, or dies, where the kernel can do that (a lease:
+ * on local file systems, to the owner of the file or with CAP_LEASE; it ends it by itself after 45 s).
+ */
+void module_hold(struct module *m);
+void module_let_go(struct module *m);
+bool module_is_held(const struct module *m);
 /* Borrowed; -1 for an image in memory. */
 int module_fd(const struct module *m);
 uint64_t module_bytes(const struct module *m);

@@ -64,17 +64,6 @@ static struct cached *find(struct module_cache *c, uint64_t dev, uint64_t ino, u
 	return NULL;
 }
 
-struct module *module_cache_get(struct module_cache *c, uint64_t dev, uint64_t ino)
-{
-	uint64_t h;
-	struct cached *e = find(c, dev, ino, &h);
-
-	if (!e)
-		return NULL;
-	e->used = ++c->clock;
-	return e->module;
-}
-
 static int rebuild_index(struct module_cache *c)
 {
 	uint64_t seed = c->index.seed;
@@ -94,6 +83,28 @@ static int rebuild_index(struct module_cache *c)
 	return 0;
 }
 
+static int drop(struct module_cache *c, size_t idx)
+{
+	module_unref(c->entries.at[idx].module);
+	c->entries.at[idx] = c->entries.at[--c->entries.n];
+	return rebuild_index(c);
+}
+
+struct module *module_cache_get(struct module_cache *c, uint64_t dev, uint64_t ino)
+{
+	uint64_t h;
+	struct cached *e = find(c, dev, ino, &h);
+
+	if (!e)
+		return NULL;
+	if (module_is_changed(e->module)) {
+		drop(c, (size_t)(e - c->entries.at));
+		return NULL;
+	}
+	e->used = ++c->clock;
+	return e->module;
+}
+
 /* Closes the module that was unused for longest, of those that only the cache holds. */
 static int evict_one(struct module_cache *c)
 {
@@ -107,9 +118,7 @@ static int evict_one(struct module_cache *c)
 	}
 	if (victim == SIZE_MAX)
 		return -EMFILE;
-	module_unref(c->entries.at[victim].module);
-	c->entries.at[victim] = c->entries.at[--c->entries.n];
-	return rebuild_index(c);
+	return drop(c, victim);
 }
 
 int module_cache_put(struct module_cache *c, uint64_t dev, uint64_t ino, struct module *m)

@@ -596,7 +596,7 @@ int engine_dispatch(struct engine *e, uint64_t now_ns)
 	r = kern_poll(e->kern, 0, on_record, e);
 	if (e->options.lazy_ring && !e->members.all.n && !e->watches.n && !e->gates.all.n)
 		kern_ring_unmap(e->kern);
-	probes_tidy(e->probes);
+	probes_tidy(e->probes, now_ns);
 	return r < 0 ? r : 0;
 }
 

@@ -16,6 +16,8 @@
 #include "probe/retsites.h"
 #include "probe/spot.h"
 
+enum { LOOK_NS = 50000000 };
+
 struct slot {
 	struct endpoint *ep; /* owned */
 	bool has_wire;       /* the map's entry is written: programs are fixed from then on */
@@ -33,6 +35,7 @@ struct probes {
 	struct probe_programs programs;
 	struct probes_options options;
 	char *debug_dirs;          /* owned, may be NULL */
+	uint64_t next_look_ns;     /* at what has changed */
 	bool shedding;             /* links of single processes are left over from probes_widen */
 	struct binaries *binaries; /* owned */
 	struct retsites *retsites; /* owned */
@@ -487,8 +490,36 @@ int probes_widen(struct probes *p, pid_t pid, bool *ret_widened)
 	return r;
 }
 
-void probes_tidy(struct probes *p)
+/*
+ * The kernel would put the breakpoints into whatever is written, where it starts: so the writer, who waits
+ * where the kernel lets it wait, gets a file without probes. What starts then is another file.
+ */
+static void leave_changed(struct probes *p)
 {
+	struct spot *const *sites;
+	size_t n_sites = retsites_spots(p->retsites, &sites);
+	struct module *m = spots_changed(p->spots.at, p->spots.n);
+	char text[512];
+
+	m = m ? m : spots_changed(sites, n_sites);
+	if (!m)
+		return;
+	spots_leave(p->spots.at, p->spots.n, m);
+	spots_leave(sites, n_sites, m);
+	snprintf(
+		text, sizeof(text),
+		"%.300s is written to while it is probed: the probes in it are taken off, which would break what is in it then; what starts from now on is probed anew",
+		module_path(m));
+	add_warning(p, text);
+	module_let_go(m);
+}
+
+void probes_tidy(struct probes *p, uint64_t now_ns)
+{
+	if (now_ns >= p->next_look_ns) {
+		p->next_look_ns = now_ns + LOOK_NS;
+		leave_changed(p);
+	}
 	if (p->shedding)
 		p->shedding = retsites_shed(p->retsites);
 }

@@ -76,8 +76,11 @@ uint64_t probes_own_endpoints(const struct probes *p, pid_t pid);
  * file, too. ret_widened: that had not been so before.
  */
 int probes_widen(struct probes *p, pid_t pid, bool *ret_widened);
-/* A bounded piece of what probes_widen left to be done later. */
-void probes_tidy(struct probes *p);
+/*
+ * A bounded piece of what probes_widen left to be done later, and now and then a look for files that are
+ * written to: at least each 100 ms, as the writer waits.
+ */
+void probes_tidy(struct probes *p, uint64_t now_ns);
 
 /* A call site that BPF reported: attaches a leave probe there, marks it known. */
 void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct space *space,

@@ -78,6 +78,15 @@ static uint64_t cookie_of(const struct spot *s, pid_t pid)
 	       (s->site.by_rbp ? WIRE_COOKIE_F_RBP : 0) | (pid == -1 ? WIRE_COOKIE_F_WIDE : 0);
 }
 
+/* A breakpoint is put at an offset of a file, whatever is there when it is mapped. */
+static int hold_file(struct spot *s, struct errmsg *e)
+{
+	module_hold(s->module);
+	if (!module_is_changed(s->module))
+		return 0;
+	return errmsg_set(e, -ESTALE, "%s has been written to meanwhile", module_path(s->module));
+}
+
 int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, struct errmsg *e)
 {
 	struct attach_point at = {.file_fd = module_fd(s->module),
@@ -94,7 +103,8 @@ int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, s
 	if (!module_offset_of_vaddr(s->module, s->site.vaddr, &at.file_off))
 		return errmsg_set(e, -EINVAL, "address 0x%lx is in no segment of %s",
 				  (unsigned long)s->site.vaddr, module_path(s->module));
-	r = vec_reserve(&s->links, s->links.n + 1);
+	r = hold_file(s, e);
+	r = r < 0 ? r : vec_reserve(&s->links, s->links.n + 1);
 	r = r < 0 ? r : probe_attach(source, &at, &link.attachment, e);
 	return r < 0 ? r : vec_push(&s->links, link);
 }
@@ -144,7 +154,7 @@ static int attach_together(const struct places *p, const struct attach_source *s
 					.file_offs = p->file_offs,
 					.cookies = p->cookies,
 					.n = p->n};
-	int r = batch ? 0 : -ENOMEM;
+	int r = batch ? hold_file(p->spots[0], NULL) : -ENOMEM;
 
 	for (size_t i = 0; r == 0 && i < p->n; i++)
 		r = vec_reserve(&p->spots[i]->links, p->spots[i]->links.n + 1);
@@ -197,6 +207,35 @@ void spots_detach(struct spot *const *spots, size_t n, pid_t pid)
 		probe_detach_all(all.at, all.n);
 	else
 		probe_detach_later(all.at, all.n);
+	vec_free(&all);
+}
+
+struct module *spots_changed(struct spot *const *spots, size_t n)
+{
+	const struct module *same = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		struct module *m = spots[i]->module;
+
+		if (m == same)
+			continue;
+		if (!module_is_changed(m))
+			same = m;
+		else if (spots[i]->links.n || module_is_held(m))
+			return m;
+	}
+	return NULL;
+}
+
+void spots_leave(struct spot *const *spots, size_t n, const struct module *m)
+{
+	VEC(struct spot *) all = {0};
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		if (spots[i]->module == m)
+			r = vec_push(&all, spots[i]);
+	spots_detach(all.at, all.n, SPOT_ALL);
 	vec_free(&all);
 }
 

@@ -60,6 +60,10 @@ void spots_attach(struct spot *const *spots, size_t n, const struct attach_sourc
  */
 #define SPOT_ALL 0
 void spots_detach(struct spot *const *spots, size_t n, pid_t pid);
+/* A file that has been written to, or is waited for by a writer, and is probed; NULL: none. */
+struct module *spots_changed(struct spot *const *spots, size_t n);
+/* All links of the spots in this file, which have gone when this returns. */
+void spots_leave(struct spot *const *spots, size_t n, const struct module *m);
 bool spot_covers(const struct spot *s, pid_t pid);
 /* Whether the process has a link of its own. */
 bool spot_is_own(const struct spot *s, pid_t pid);

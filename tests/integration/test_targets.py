@@ -73,6 +73,22 @@ def all_processes_of_a_link():
 
 
 @test
+def file_that_is_overwritten_in_place():
+    """As cp does: breakpoints for what was in it before would be put into what is in it then."""
+    with folder() as path:
+        program = path / "app"
+        shutil.copy(TARGETS / "phases-gcc-O2", program)
+        with profiling(path / "out.json", "--exe", program, *OPTIONS) as command:
+            for build in ("gcc-O2", "clang-O0", "gcc-static-pie"):
+                shutil.copyfile(TARGETS / f"phases-{build}", program)
+                with Target(program, "-w", "-n", 100, "a=sleep:10") as target:
+                    target.play()
+                    check(target.end() == 0, f"{build} was disturbed")
+            command.err.wait_for("app is written to while it is probed")
+        check(load(path / "out.json").calls() > 100, "calls of at least two of the three builds")
+
+
+@test
 def command_from_its_first_call():
     with folder() as path:
         status, _, stderr = spanprof(

@@ -39,7 +39,7 @@ static int give(struct account *a, struct budget *b, struct account_item item)
 	return vec_push(&a->items, item);
 }
 
-static int give_synthetic(struct account *a, struct budget *b, enum account_stack stack,
+static int give_synthetic(struct account *a, struct budget *b, uint32_t stack,
 			  enum sample_kind kind, uint64_t wall_ns, uint64_t at_ns)
 {
 	return give(a, b,
@@ -264,13 +264,75 @@ static uint64_t reach(const struct account_input *in, bool waited)
 	return waited && in->period_ns ? in->period_ns / 2 : UINT64_MAX;
 }
 
+/* CPU time, by the thread's clock, that is in no tick's reach, and the snapshots before and after it. */
+struct stretch {
+	uint64_t from_ns;
+	uint64_t to_ns;
+	size_t first; /* in obs */
+	size_t last;
+};
+
+static uint32_t shared(const struct account_input *in, size_t i)
+{
+	if (!in->shared || gap_between(in, i, i + 1))
+		return ACCOUNT_NO_TICK;
+	return in->shared(in->ctx, in->obs[i].stack, in->obs[i + 1].stack);
+}
+
+/*
+ * What ran between two snapshots next to each other was called by the frames that both have. So the time in a
+ * part of a call that waits is known to be in that part, whether ticks meet it or not.
+ */
+static int give_stretch(const struct account_input *in, const struct stretch *s, struct account *a,
+			struct budget *b)
+{
+	uint32_t stack = ACCOUNT_NO_TICK;
+	uint64_t sum = 0, at_ns = in->end_ns;
+	int r = 0;
+
+	for (size_t i = s->first; i < s->last && !r; i++) {
+		const struct observation *o = &in->obs[i], *next = &in->obs[i + 1];
+		uint64_t ns = minus(least(s->to_ns, next->wall.oncpu_ns),
+				    s->from_ns > o->wall.oncpu_ns ? s->from_ns : o->wall.oncpu_ns);
+		uint32_t here = ns ? shared(in, i) : stack;
+
+		if (here != stack && stack != ACCOUNT_NO_TICK)
+			r = give_synthetic(a, b, stack, SAMPLE_ONCPU, sum, at_ns);
+		if (here != stack)
+			sum = 0;
+		stack = here;
+		sum += ns;
+		at_ns = next->kind == WIRE_SNAP_ONCPU ? next->mono_ns : next->out_ns;
+	}
+	if (!r && stack != ACCOUNT_NO_TICK)
+		r = give_synthetic(a, b, stack, SAMPLE_ONCPU, sum, at_ns);
+	return r;
+}
+
+static int give_tick(const struct account_input *in, size_t i, uint64_t wall_ns, struct account *a,
+		     struct budget *b)
+{
+	const struct observation *o = &in->obs[i];
+
+	return give(a, b,
+		    (struct account_item){
+			    .stack = o->stack,
+			    .obs = i,
+			    .kind = SAMPLE_ONCPU,
+			    .count = 1,
+			    .wall_ns = wall_ns,
+			    .start_ns = o->mono_ns,
+			    .end_ns = o->mono_ns,
+		    });
+}
+
 /*
  * A tick stands for the time that is nearer to it than to another tick. Where a tick falls does not depend
  * on what runs, so parts of a call get what is theirs on the average, however short they are. Beyond a
- * wait, a tick stands for half a period at most, and the rest has no stack: what ran there is hardly
- * what was met here. A tick that meets a moment between two waits would else get all CPU time up to the
- * ticks around, more than a period of it if those were late or are not there. So, with ticks that are a
- * period apart at most, no part of a call is off by more than a period.
+ * wait, a tick stands for half a period at most, and the rest has no stack of its own: what ran there is
+ * hardly what was met here. A tick that meets a moment between two waits would else get all CPU time up to
+ * the ticks around, more than a period of it if those were late or are not there. So no part of a
+ * call is off by more than a period: one that computes has ticks, and one that waits has its waits.
  *
  * Switch-outs are not used as if they were ticks, although their stacks are there: they come at certain
  * places (a wait; the end of a time slice that began at a wake-up), and what runs between these would
@@ -281,24 +343,29 @@ static int account_on_cpu(const struct account_input *in, struct account *a, str
 	struct wire_wall at = accounted_from(in); /* up to which time on CPU is given */
 	uint64_t end = in->start.oncpu_ns + a->total.oncpu_ns;
 	uint64_t end_blocked = in->start.blocked_ns + a->total.blocked_ns;
-	size_t i = next_tick(in, 0), next;
+	struct stretch s = {.from_ns = at.oncpu_ns};
+	bool was_lost = false;
 	uint64_t lost = 0;
 	int r = 0;
 
-	for (; i < in->n_obs && !r; i = next) {
+	for (size_t i = next_tick(in, 0), next; i < in->n_obs && !r; i = next) {
 		const struct observation *o = &in->obs[i];
 		uint64_t left = minus(o->wall.oncpu_ns, at.oncpu_ns), right, gap = 0;
 
 		left = least(left, reach(in, o->wall.blocked_ns > at.blocked_ns));
+		s.to_ns = o->wall.oncpu_ns - left;
+		s.last = i;
+		if (!was_lost)
+			r = give_stretch(in, &s, a, b);
 		next = next_tick(in, i + 1);
+		was_lost = next < in->n_obs && gap_between(in, i, next);
 		if (next < in->n_obs) {
 			const struct wire_wall *to = &in->obs[next].wall;
-			bool is_lost = gap_between(in, i, next);
 
 			gap = minus(to->oncpu_ns, o->wall.oncpu_ns);
 			right = least(gap / 2,
-				      reach(in, is_lost || to->blocked_ns > o->wall.blocked_ns));
-			if (is_lost)
+				      reach(in, was_lost || to->blocked_ns > o->wall.blocked_ns));
+			if (was_lost)
 				lost += gap - 2 * right;
 			at = (struct wire_wall){.oncpu_ns = minus(to->oncpu_ns, right),
 						.blocked_ns = o->wall.blocked_ns};
@@ -306,17 +373,14 @@ static int account_on_cpu(const struct account_input *in, struct account *a, str
 			right = least(minus(end, o->wall.oncpu_ns),
 				      reach(in, end_blocked > o->wall.blocked_ns));
 		}
-		r = give(a, b,
-			 (struct account_item){
-				 .stack = o->stack,
-				 .obs = i,
-				 .kind = SAMPLE_ONCPU,
-				 .count = 1,
-				 .wall_ns = left + right,
-				 .start_ns = o->mono_ns,
-				 .end_ns = o->mono_ns,
-			 });
+		s = (struct stretch){.from_ns = o->wall.oncpu_ns + right, .first = i};
+		if (!r)
+			r = give_tick(in, i, left + right, a, b);
 	}
+	s.to_ns = end;
+	s.last = in->n_obs ? in->n_obs - 1 : 0;
+	if (!r)
+		r = give_stretch(in, &s, a, b);
 	if (!r)
 		r = give_synthetic(a, b, ACCOUNT_LOST, SAMPLE_ONCPU, lost, in->end_ns);
 	if (!r)

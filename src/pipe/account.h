@@ -5,7 +5,7 @@
  * Off CPU, time is exact: each interval goes to the stack that was copied at its switch-out; waits
  * too short to have a record of their own go to the next one that has. On CPU, the time between
  * ticks is split half and half between the two ticks' stacks, measured on the thread's own on-CPU
- * clock. What no snapshot covers (before the threshold, around lost snapshots, ...) becomes items
+ * clock; what is out of their reach was in the frames that the snapshots around it share. What no snapshot covers (before the threshold, around lost snapshots, ...) becomes items
  * that say so. Invariants, whatever the input says: the items add up to the span's duration exactly,
  * and their counts to the number of snapshots.
  */
@@ -44,6 +44,12 @@ struct account_input {
 	struct wire_wall total;        /* of the span */
 	const struct observation *obs; /* ordered by seq */
 	size_t n_obs;
+	/*
+	 * The caller's name for a stack that says "between ticks" in the frames that two stacks share, or
+	 * ACCOUNT_NO_TICK when there are none. May be NULL.
+	 */
+	uint32_t (*shared)(void *ctx, uint32_t a, uint32_t b);
+	void *ctx;
 };
 
 /* Stacks of items that have no snapshot: ACCOUNT_FIRST + enum profile_gap. */
@@ -56,7 +62,7 @@ enum account_stack {
 };
 
 struct account_item {
-	uint32_t stack; /* observation.stack, or enum account_stack */
+	uint32_t stack; /* observation.stack, what `shared` has returned, or enum account_stack */
 	uint32_t obs;   /* index into obs; UINT32_MAX: none */
 	uint8_t kind;   /* enum sample_kind */
 	uint16_t count; /* snapshots that it stands for */

@@ -136,6 +136,16 @@ static uint32_t span_name(struct pipeline *p, const struct open_span *s, const s
 	return pipeline_intern(p, name, sizeof(name));
 }
 
+static uint32_t shared_stack(void *ctx, uint32_t a, uint32_t b)
+{
+	struct pipeline *p = ctx;
+	uint32_t stack;
+
+	return stacks_add_shared(p->stacks, a, b, profile_gap_text(PROFILE_GAP_TICKS), &stack)
+		       ? ACCOUNT_NO_TICK
+		       : stack;
+}
+
 static int account(struct pipeline *p, const struct open_span *s, const struct ending *e)
 {
 	struct account_input in = {
@@ -148,6 +158,8 @@ static int account(struct pipeline *p, const struct open_span *s, const struct e
 		.total = e->total,
 		.obs = s->obs.at,
 		.n_obs = s->obs.n,
+		.shared = shared_stack,
+		.ctx = p,
 	};
 
 	return account_span(&in, &p->account);

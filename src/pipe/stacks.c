@@ -170,6 +170,40 @@ int stacks_add(struct stacks *s, const uint32_t *locations, size_t n, enum stack
 	return 0;
 }
 
+/* How many locations of a complete stack are further out than the program's innermost one. */
+static uint32_t n_callers(const struct stacks *s, const struct stack *k)
+{
+	uint32_t i = 0;
+
+	if (k->stop != STACK_STOP_ENDPOINT)
+		return 0;
+	while (i < k->n && s->locations.at[s->runs.at[k->first + i]].raw.kind == RAW_KERNEL)
+		i++;
+	return i < k->n ? k->n - i - 1 : 0;
+}
+
+int stacks_add_shared(struct stacks *s, uint32_t a, uint32_t b, const char *text, uint32_t *ret_idx)
+{
+	const struct raw_location leaf = {.kind = RAW_SYNTHETIC, .text = text};
+	struct stack x = s->stacks.at[a < s->stacks.n ? a : 0];
+	struct stack y = s->stacks.at[b < s->stacks.n ? b : 0];
+	uint32_t x_callers = n_callers(s, &x), y_callers = n_callers(s, &y), n = 0, idx;
+	int r;
+
+	while (n < x_callers && n < y_callers &&
+	       s->runs.at[x.first + x.n - 1 - n] == s->runs.at[y.first + y.n - 1 - n])
+		n++;
+	if (n < 3) /* the endpoint's function, and a place in it */
+		return -ENOENT;
+	r = stacks_add_location(s, &leaf, &idx);
+	s->scratch.n = 0;
+	if (!r)
+		r = vec_push(&s->scratch, idx);
+	for (uint32_t i = x.n - n; i < x.n && !r; i++)
+		r = vec_push(&s->scratch, s->runs.at[x.first + i]);
+	return r ? r : stacks_add(s, s->scratch.at, s->scratch.n, STACK_STOP_ENDPOINT, ret_idx);
+}
+
 enum stack_stop stacks_stop(const struct stacks *s, uint32_t stack)
 {
 	return stack < s->stacks.n ? s->stacks.at[stack].stop : STACK_STOP_NONE;

@@ -67,6 +67,15 @@ int stacks_add_name(struct stacks *s, struct profile *profile, const struct stac
 int stacks_each_name(struct stacks *s, struct symbolizer *symbolizer, struct profile *profile,
 		     int (*fn)(void *ctx, const struct stacks_name *name), void *ctx);
 
+/*
+ * A stack of `text`, a string constant, in the frames that two complete ones share: the same calls from the
+ * endpoint's function on. Of either the innermost function of the program is left out, since it may
+ * have returned meanwhile, and so are the kernel's. 0, -ENOMEM, -ENOSPC; -ENOENT: they share no more than the
+ * endpoint's function.
+ */
+int stacks_add_shared(struct stacks *s, uint32_t a, uint32_t b, const char *text,
+		      uint32_t *ret_idx);
+
 enum stack_stop stacks_stop(const struct stacks *s, uint32_t stack);
 
 /* No location of it will have to be looked up. */

@@ -157,6 +157,44 @@ static void test_rare_code_gets_its_share(void **state)
 	assert_in_range(sum, 490 * MS, 510 * MS);
 }
 
+/* Stacks 20 to 29 share the frames of stack 120, and so on. */
+static uint32_t shared_tens(void *ctx, uint32_t a, uint32_t b)
+{
+	return a / 10 == b / 10 ? 100 + a / 10 * 10 : ACCOUNT_NO_TICK;
+}
+
+/*
+ * A part that computes, then one that waits every 2 ms of its 14 ms of CPU time and that no tick meets. What is
+ * out of the last tick's reach is known to be in it; missing is the record of the wait at 18 ms.
+ */
+static void test_time_between_waits_is_in_the_frames_they_share(void **state)
+{
+	struct observation obs[8] = {tick(0, 11, 8, 8),
+				     block(1, 30, 9, 59, 59, (struct wire_wall){9, 0, 50})};
+	struct account_input in =
+		input(97, (struct wire_wall){.oncpu_ns = 23, .blocked_ns = 74}, obs, 7);
+	CLEANUP(account_deinit) struct account a = {};
+	uint64_t cpu = 10, blocked = 50;
+
+	for (uint32_t i = 2; i < 7; i++, cpu += cpu == 16 ? 4 : 2, blocked += 4)
+		obs[i] = block(i + (cpu > 18), 20 + i % 2, cpu + blocked, cpu + blocked + 4,
+			       cpu + blocked + 4, (struct wire_wall){cpu, 0, blocked + 4});
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 11, SAMPLE_ONCPU), 13 * MS);
+	assert_int_equal(wall_of(&a, ACCOUNT_NO_TICK, SAMPLE_ONCPU), 10 * MS);
+	in.shared = shared_tens;
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 11, SAMPLE_ONCPU), 13 * MS);
+	assert_int_equal(wall_of(&a, 120, SAMPLE_ONCPU), 3 * MS); /* from 13 to 16 */
+	assert_int_equal(wall_of(&a, ACCOUNT_NO_TICK, SAMPLE_ONCPU), 7 * MS);
+	obs[6].seq = 6;
+	assert_int_equal(account_span(&in, &a), 0);
+	assert_int_equal(wall_of(&a, 120, SAMPLE_ONCPU), 7 * MS); /* up to the last wait, at 20 */
+	assert_int_equal(wall_of(&a, ACCOUNT_NO_TICK, SAMPLE_ONCPU), 3 * MS);
+	assert_int_equal(wall_sum(&a), 97 * MS);
+	assert_int_equal(count_sum(&a), 7);
+}
+
 static void test_block_is_split_at_the_wake_up(void **state)
 {
 	struct observation obs[] = {block(0, 7, 10, 90, 95, (struct wire_wall){10, 5, 80})};
@@ -317,6 +355,7 @@ static void test_sum_holds_for_nonsense(void **state)
 			.total = {rand_r(&seed) % 1000, rand_r(&seed) % 1000, rand_r(&seed) % 1000},
 			.obs = obs,
 			.n_obs = n,
+			.shared = shared_tens,
 		};
 		assert_int_equal(account_span(&in, &a), 0);
 		assert_int_equal(wall_sum(&a),
@@ -332,6 +371,7 @@ int main(void)
 		cmocka_unit_test(test_beyond_a_wait_a_tick_stands_for_half_a_period),
 		cmocka_unit_test(test_without_waits_late_ticks_leave_no_hole),
 		cmocka_unit_test(test_rare_code_gets_its_share),
+		cmocka_unit_test(test_time_between_waits_is_in_the_frames_they_share),
 		cmocka_unit_test(test_block_is_split_at_the_wake_up),
 		cmocka_unit_test(test_preemption_is_run_queue_only),
 		cmocka_unit_test(test_short_waits_go_to_the_next_record),

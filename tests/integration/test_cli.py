@@ -321,6 +321,7 @@ def output_is_checked_before_attaching():
     with sleeper() as target:
         status, _, stderr = run(target.pid, "--endpoint", "request", "-o", "/nonexistent/out.json")
         one_line(status, stderr, 1, "/nonexistent/out.json")
+        check("attached" not in stderr, stderr)
 
 
 @test

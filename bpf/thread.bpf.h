@@ -4,7 +4,9 @@
  *
  * A tick or a switch can interrupt a program of the same thread at any point, and the walk of stuck
  * threads runs on another CPU. So a slot is filled before depth covers it, a span's state changes
- * only by compare-and-swap on its tag, and closed spans may leave holes below depth.
+ * only by compare-and-swap on its tag, and closed spans may leave holes below depth. The wall clock of a
+ * thread that is back on a CPU is moved by who has swapped OUT_ENDING into out_ns; what interrupts that
+ * leaves the clock alone.
  * Invariant of the wall clock: wall + (now - wall_ns), the latter on CPU, adds up to the time since
  * the clock was started, whatever events were missed.
  */

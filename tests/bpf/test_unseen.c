@@ -80,6 +80,19 @@ struct lost {
 
 enum { AWAY_MS = 20, WOKEN_MS = 15 };
 
+/* Sleeps, in such a way that the thread leaves its CPU: on a slow machine a short time is over before. */
+static void sleep_off_cpu(const struct states *s, int pidfd, char *value)
+{
+	int32_t syscall_nr = -1;
+
+	for (uint64_t ms = 1; ms <= 2048 && syscall_nr != SYS_clock_nanosleep; ms *= 2) {
+		rig_sleep(ms * MS);
+		assert_int_equal(bpf_map_lookup_elem(s->fd, &pidfd, value), 0);
+		memcpy(&syscall_nr, member(s, value, "out_syscall"), sizeof(syscall_nr));
+	}
+	assert_int_equal(syscall_nr, SYS_clock_nanosleep);
+}
+
 /*
  * Sleeps, then computes for AWAY_MS without giving up the CPU. That time is made an interval off CPU, with a
  * wake-up after WOKEN_MS, from which nobody saw it return.
@@ -93,7 +106,7 @@ static ENDPOINT long lose_return(void *arg)
 	uint64_t *out_clock;
 
 	assert_int_equal(sched_setscheduler(0, SCHED_FIFO, &fifo), 0);
-	rig_sleep(MS);
+	sleep_off_cpu(&l->states, pidfd, value);
 	rig_spin(AWAY_MS * MS);
 	assert_int_equal(bpf_map_lookup_elem(l->states.fd, &pidfd, value), 0);
 	memcpy(&l->out_ns, member(&l->states, value, "wall_ns"), sizeof(l->out_ns));

@@ -175,8 +175,10 @@ def the_demo_of_the_readme():
             stop(server)
             server.stdout.close()
         check(status == 0 and "complete 100 %" in out, out + err)
-        for words in ("GET:/report", "GET:/orders/{id}", "lock_book", "blocked: lock", "blocked: sleep", "blocked: net"):
-            check(words in out, f"no '{words}': {out}")
+        # On a busy machine a wait has a part in the run queue, and is shown as "lock 5.1, run queue 0.3".
+        for words in ("GET:/report", r"GET:/orders/\{id\}", "lock_book", "  (blocked: )?lock", "  (blocked: )?sleep",
+                      "  (blocked: )?net"):
+            check(re.search(words, out), f"no '{words}': {out}")
         check((path / "orders.pb.gz").stat().st_size > 500, "pprof")
         check(re.search(r"(?m)^.*handle_request;.*lock_book;.* \d+$", (path / "orders.folded").read_text()), "folded")
 

@@ -65,10 +65,18 @@ struct xol_area {
 		vaddr; /* of the page for stepped instructions and the uretprobes' trampoline */
 };
 
+/* A call that a uretprobe waits for. */
+struct return_instance {
+	unsigned long stack; /* where its return address was */
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+};
+
 /* Of a thread that has met a probe: the place of the last one, and of the copy that it steps in. */
 struct uprobe_task {
 	unsigned long vaddr;
 	unsigned long xol_vaddr;
+	struct return_instance *return_instances;
 };
 
 struct uprobes_state {

@@ -12,6 +12,7 @@
 
 #include "common.bpf.h"
 #include "maps.bpf.h"
+#include "returns.bpf.h"
 #include "snapshot.bpf.h"
 #include "unstep.bpf.h"
 #include "wire.h"
@@ -56,6 +57,7 @@ static __always_inline __u32 quick_copy(struct bpf_perf_event_data *ctx, struct 
 	to = (__u8 *)(rec + 1) + frames * sizeof(__u64);
 	if (!shot_window(&from, w, to, WIRE_TICK_WINDOW))
 		shot_window_holes(w, to, WIRE_TICK_WINDOW);
+	returns_restore(w, to, WIRE_TICK_WINDOW);
 	return frames;
 }
 

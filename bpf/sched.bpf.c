@@ -10,6 +10,7 @@
 
 #include "common.bpf.h"
 #include "maps.bpf.h"
+#include "returns.bpf.h"
 #include "snapshot.bpf.h"
 #include "wire.h"
 
@@ -33,8 +34,10 @@ static __always_inline void window_save(struct task_struct *prev, struct thread 
 	bytes = w->bytes;
 	if (bytes) {
 		opaque(bytes); /* clang 19 makes one comparison of two, which Linux 6.12 does not see through */
-		if (bytes <= room)
+		if (bytes <= room) {
 			window_read(w, (__u8 *)(w + 1), bytes, room);
+			returns_restore(w, (__u8 *)(w + 1), room);
+		}
 	}
 	if ((w->flags & WIRE_SNAP_F_TRUNCATED) && room < knob_max_window) {
 		t->window = THREAD_WINDOW_TOO_SMALL;

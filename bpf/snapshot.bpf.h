@@ -13,6 +13,7 @@
 
 #include "common.bpf.h"
 #include "maps.bpf.h"
+#include "returns.bpf.h"
 #include "unstep.bpf.h"
 #include "window.bpf.h"
 #include "wire.h"
@@ -145,6 +146,8 @@ static __always_inline bool shot_finish(struct thread *t, struct shot *shot,
 		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
 		return false;
 	}
+	if (!from->is_stored)
+		returns_restore(w, to, room);
 	if (from->may_change && *(volatile __u64 *)&t->out_ns != shot->out_ns) {
 		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
 		return true;

@@ -10,6 +10,7 @@
 #include "common.bpf.h"
 #include "maps.bpf.h"
 #include "name.bpf.h"
+#include "returns.bpf.h"
 #include "window.bpf.h"
 #include "wire.h"
 
@@ -287,6 +288,7 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 	}
 	call.entry_ip = ctx->ip - WIRE_COOKIE_OFF(cookie);
 	bpf_probe_read_user(&call.ret_addr, sizeof(call.ret_addr), (void *)call.sp);
+	call.ret_addr = returns_true(call.sp, call.ret_addr);
 	if (t->depth) {
 		thread_is_back(t);
 		spans_drop_stale(t, call.ep_id, call.sp, call.ret_addr);

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -108,6 +110,21 @@ void rig_attach(struct rig *rig, int program_fd, const void *at, uint64_t cookie
 	assert_true(rig->n_probes < RIG_PROBES_MAX);
 	if (probe_attach(&rig->source, &point, &rig->probes[rig->n_probes++], &e))
 		fail_msg("%s", e.text);
+}
+
+int rig_uretprobe(const struct rig *rig, const void *at)
+{
+	struct place place = {.at = (uintptr_t)at};
+	struct perf_event_attr attr = {.size = sizeof(attr), .type = rig->source.type};
+	int fd;
+
+	assert_int_equal(dl_iterate_phdr(find_place, &place), 1);
+	attr.config = 1ULL << rig->source.retprobe_bit;
+	attr.uprobe_path = (uintptr_t) "/proc/self/exe";
+	attr.probe_offset = place.off;
+	fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
 }
 
 static void mark_site(struct rig *rig, const void *site)

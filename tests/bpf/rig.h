@@ -37,6 +37,8 @@ void rig_close(struct rig *rig);
 
 /* Attaches a program at an address of this process's executable. */
 void rig_attach(struct rig *rig, int program_fd, const void *at, uint64_t cookie);
+/* A uretprobe, as another program has it, on a function here; its file descriptor. */
+int rig_uretprobe(const struct rig *rig, const void *at);
 /* An endpoint that enters at fn and leaves at rig_site; this process becomes a member. */
 void rig_endpoint(struct rig *rig, uint32_t ep_id, long (*fn)(void *arg),
 		  const struct wire_endpoint *config);

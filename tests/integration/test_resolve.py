@@ -254,6 +254,35 @@ def beside_bpftrace():
         check(endpoint["calls"] == 1000 and endpoint["ended"] >= 995, f"{endpoint['ended']} ends")
 
 
+@cases(["phase_spin", "phase_sleep", "recurse"])
+def beneath_the_uretprobe_of_another(function):
+    """It has replaced return addresses between the endpoint and where the thread is: stacks are whole."""
+    if not shutil.which("bpftrace"):
+        raise Skip("bpftrace is not installed")
+    phase = {"phase_spin": "spin", "phase_sleep": "sleep", "recurse": "recursive"}[function]
+    with folder() as path, Target("phases-gcc-O2", "-w", "-n", 2, f"a={phase}:60") as target:
+        program = f'BEGIN {{ printf("ready\\n"); }} uretprobe:{TARGETS}/phases-gcc-O2:{function} {{ @out = count(); }}'
+        with subprocess.Popen(["bpftrace", "-e", program], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as other:
+            try:
+                lines = Lines(other.stdout)
+                lines.wait_for("ready")
+                with profiling(path / "out.json", "-p", target.pid, "--endpoint", "request", "--min-duration", "5ms",
+                               "--period", "2ms"):
+                    target.play()
+                other.send_signal(signal.SIGINT)
+                lines.wait_for(r"@out: \d+")
+            finally:
+                stop(other)
+        profile = load(path / "out.json")
+    samples = [s for span in profile.spans for s in span.samples if function in s.functions]
+    check(len(samples) >= 2, f"{len(samples)} samples in {function}")
+    check(all(s.functions[-1] == "request" for s in samples), f"{[s.functions for s in samples][:3]}")
+    # One that is met in the trampoline itself has no way on.
+    early = [s.functions for span in profile.spans for s in span.samples if s.stop not in ("complete", "none")]
+    check(len(early) <= 1, f"stacks that end early: {early}")
+
+
 @test
 def beside_perf():
     """Another profiler that samples the same threads."""

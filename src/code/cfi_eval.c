@@ -4,6 +4,8 @@
 #include <dwarf.h>
 #include <string.h>
 
+#include "base/arch.h"
+
 enum { STACK_MAX = 32, STEPS_MAX = 512 };
 
 struct machine {
@@ -350,7 +352,7 @@ void cfi_eval_step(const struct cfi_rule *rule, const struct cfi_frame *f,
 		ret->r[v->reg] = value[0];
 		ret->known = r ? ret->known & ~bit : ret->known | bit;
 		ret->outside = r == CFI_EVAL_E_RANGE ? ret->outside | bit : ret->outside & ~bit;
-		if (v->reg == WIRE_REG_RIP)
+		if (v->reg == ARCH_PC)
 			*ret_rip_slot = value[1];
 	}
 }

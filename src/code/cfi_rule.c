@@ -8,6 +8,7 @@
 #include <libelf.h>
 #include <string.h>
 
+#include "base/arch.h"
 #include "base/cleanup.h"
 
 /* The made-up file: header, section names, three section headers, .eh_frame. */
@@ -26,7 +27,7 @@ static void put_file_head(struct cfi_out *out, size_t frame_bytes)
 		.ehdr = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
 				     EV_CURRENT},
 			 .e_type = ET_DYN,
-			 .e_machine = EM_X86_64,
+			 .e_machine = ARCH_ELF_MACHINE,
 			 .e_version = EV_CURRENT,
 			 .e_ehsize = sizeof(Elf64_Ehdr),
 			 .e_shoff = offsetof(struct file_head, sections),
@@ -276,7 +277,7 @@ static int convert_frame(Dwarf_Frame *frame, struct cfi_buf *ret)
 
 	*rule = (struct cfi_rule){.ops = ret->ops};
 	return_reg = dwarf_frame_info(frame, NULL, NULL, &rule->signal);
-	if (return_reg != WIRE_REG_RIP || !convert_cfa(frame, ret))
+	if (return_reg != ARCH_PC || !convert_cfa(frame, ret))
 		return CFI_E_BAD;
 	for (unsigned int reg = 0; reg < WIRE_REG_MAX; reg++)
 		if (!convert_register(frame, reg, ret))

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arch.h"
+
 enum {
 	RATIO_MAX = 64, /* DWARF packs to a third or a tenth; this is something else */
 	SECTIONS_MAX = 65535,
@@ -32,7 +34,7 @@ static int begin(int fd, Elf_Cmd how, Elf **ret)
 	ident = elf_getident(elf, NULL);
 	eh = elf64_getehdr(elf);
 	if (elf_kind(elf) != ELF_K_ELF || !ident || ident[EI_CLASS] != ELFCLASS64 ||
-	    ident[EI_DATA] != ELFDATA2LSB || !eh || eh->e_machine != EM_X86_64) {
+	    ident[EI_DATA] != ELFDATA2LSB || !eh || eh->e_machine != ARCH_ELF_MACHINE) {
 		elf_end(elf);
 		return -ENOEXEC;
 	}

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arch.h"
 #include "base/cleanup.h"
 
 enum { NOTE_BYTES_MAX = 4096, PAGE_BYTES = 4096 };
@@ -27,11 +28,11 @@ static int check_header(const struct layout_source *src, const Elf64_Ehdr *h, st
 		return refuse(src, e, "it is a 32-bit program; only 64-bit x86-64 is supported");
 	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB)
 		return refuse(src, e, "its ELF class or byte order is not that of x86-64");
-	if (h->e_machine != EM_X86_64)
+	if (h->e_machine != ARCH_ELF_MACHINE)
 		return errmsg_set(e, -ENOEXEC,
-				  "cannot use '%s': it is for another architecture "
-				  "(ELF machine %u); only x86-64 is supported",
-				  src->name, h->e_machine);
+				  "cannot use '%s': it is for another architecture, %s "
+				  "(ELF machine %u); only " ARCH_NAME " is supported",
+				  src->name, arch_machine_name(h->e_machine), h->e_machine);
 	if (h->e_phentsize != sizeof(Elf64_Phdr) || h->e_phnum == 0 ||
 	    h->e_phnum > LAYOUT_PHDRS_MAX)
 		return refuse(src, e, "its program headers are malformed");

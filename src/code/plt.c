@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arch.h"
 #include "base/cleanup.h"
 #include "code/elffile.h"
 #include "code/symtab_priv.h"
@@ -41,7 +42,7 @@ struct stub {
 
 static bool decode_stub(const uint8_t *code, size_t n, uint64_t at, struct stub *ret)
 {
-	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	static const uint8_t endbr64[] = ARCH_LANDING_PAD;
 	size_t i = n >= 4 && memcmp(code, endbr64, 4) == 0 ? 4 : 0;
 	int32_t disp;
 

@@ -5,6 +5,7 @@
 #include <gelf.h>
 #include <string.h>
 
+#include "base/arch.h"
 #include "base/cleanup.h"
 #include "code/elffile.h"
 
@@ -136,8 +137,8 @@ static int slots_in(Elf *elf, Elf_Scn *scn, const GElf_Shdr *h, const char *symb
 
 		if (!gelf_getrela(data, (int)i, &rela))
 			break;
-		if (GELF_R_TYPE(rela.r_info) != R_X86_64_JUMP_SLOT &&
-		    GELF_R_TYPE(rela.r_info) != R_X86_64_GLOB_DAT)
+		if (GELF_R_TYPE(rela.r_info) != ARCH_R_JUMP_SLOT &&
+		    GELF_R_TYPE(rela.r_info) != ARCH_R_GLOB_DAT)
 			continue;
 		name = symbol_name(elf, symbols, GELF_R_SYM(rela.r_info), &sym);
 		if (name && same_symbol(name, symbol))

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/arch.h"
+
 enum { RIP_OFF = -8, SYSCALL_BYTES = 2 };
 
 static bool is_syscall(const uint8_t *code, size_t n)
@@ -58,10 +60,10 @@ int syscall_stub_find_cfi(const struct module *m, uint64_t vaddr, struct cfi_buf
 	    !is_syscall_stub(code, sizeof(code), SYSCALL_STUB_BEFORE))
 		return CFI_E_NO_CFI;
 	ret->rule = (struct cfi_rule){
-		.cfa = {.kind = CFI_REG, .base = WIRE_REG_RSP, .off = -RIP_OFF},
+		.cfa = {.kind = CFI_REG, .base = ARCH_SP, .off = -RIP_OFF},
 		.n_values = 2,
-		.values = {{.reg = WIRE_REG_RIP, .kind = CFI_AT_CFA, .off = RIP_OFF},
-			   {.reg = WIRE_REG_RSP, .kind = CFI_CFA}},
+		.values = {{.reg = ARCH_PC, .kind = CFI_AT_CFA, .off = RIP_OFF},
+			   {.reg = ARCH_SP, .kind = CFI_CFA}},
 		.ops = ret->ops,
 	};
 	return CFI_OK;

@@ -3,9 +3,8 @@
 
 #include <string.h>
 
+#include "base/arch.h"
 #include "code/cfi_eval.h"
-
-enum { FP_SAVED_BYTES = 16 }; /* saved RBP and return address */
 
 struct walk {
 	const struct unwind_input *in;
@@ -58,7 +57,7 @@ static bool is_progress(const struct walk *w, const struct cfi_rule *rule, uint6
 	if (rule->signal || cfa > w->low)
 		return true;
 	for (unsigned int i = 0; cfa == w->low && w->ret->n == 1 && i < rule->n_values; i++)
-		if (rule->values[i].reg == WIRE_REG_RIP)
+		if (rule->values[i].reg == ARCH_PC)
 			return rule->values[i].kind == CFI_REG;
 	return false;
 }
@@ -86,17 +85,17 @@ static enum stack_stop step_by_rule(struct walk *w, const struct cfi_rule *rule,
 static enum stack_stop step_by_frame_pointer(struct walk *w, enum stack_stop otherwise,
 					     struct unwind_frame *at)
 {
-	uint64_t rbp = w->frame.r[WIRE_REG_RBP], cfa = rbp + FP_SAVED_BYTES;
+	uint64_t rbp = w->frame.r[ARCH_FP], cfa = rbp + ARCH_FRAME_BYTES;
 	struct cfi_frame *caller = &w->caller;
 
-	if (!(w->frame.known & (1U << WIRE_REG_RBP)) || rbp % 8 || cfa <= w->low ||
-	    rbp < w->frame.r[WIRE_REG_RSP])
+	if (!(w->frame.known & (1U << ARCH_FP)) || rbp % 8 || cfa <= w->low ||
+	    rbp < w->frame.r[ARCH_SP])
 		return otherwise;
-	if (!cfi_memory_read(&w->memory, rbp, 8, &caller->r[WIRE_REG_RBP]) ||
-	    !cfi_memory_read(&w->memory, rbp + 8, 8, &caller->r[WIRE_REG_RIP]))
+	if (!cfi_memory_read(&w->memory, rbp, 8, &caller->r[ARCH_FP]) ||
+	    !cfi_memory_read(&w->memory, rbp + 8, 8, &caller->r[ARCH_PC]))
 		return otherwise;
-	caller->r[WIRE_REG_RSP] = cfa;
-	caller->known = 1U << WIRE_REG_RBP | 1U << WIRE_REG_RIP | 1U << WIRE_REG_RSP;
+	caller->r[ARCH_SP] = cfa;
+	caller->known = 1U << ARCH_FP | 1U << ARCH_PC | 1U << ARCH_SP;
 	caller->outside = 0;
 	w->rip_slot = rbp + 8;
 	w->exact = false;
@@ -135,7 +134,7 @@ static size_t find_goal(const struct unwind_input *in)
 {
 	for (size_t i = 0; i < in->n_spans; i++) {
 		uint64_t slot = in->spans[i].entry_sp;
-		bool above = slot >= in->regs->r[WIRE_REG_RSP];
+		bool above = slot >= in->regs->r[ARCH_SP];
 
 		if (slot - in->window_start < in->window_bytes ||
 		    (above && in->snap_flags & WIRE_SNAP_F_TRUNCATED))
@@ -149,12 +148,12 @@ static void restore_return_address(struct walk *w)
 {
 	for (size_t i = 0; w->rip_slot && i < w->in->n_spans && i < WIRE_NAMED_MAX; i++)
 		if (w->in->spans[i].entry_sp == w->rip_slot && w->in->spans[i].ret_addr)
-			w->caller.r[WIRE_REG_RIP] = w->in->spans[i].ret_addr;
+			w->caller.r[ARCH_PC] = w->in->spans[i].ret_addr;
 }
 
 static enum stack_stop enter_caller(struct walk *w)
 {
-	uint32_t bit = 1U << WIRE_REG_RIP;
+	uint32_t bit = 1U << ARCH_PC;
 
 	if (w->caller.outside & bit)
 		return stop_of_range(w);
@@ -162,7 +161,7 @@ static enum stack_stop enter_caller(struct walk *w)
 	if (!(w->caller.known & bit))
 		return STACK_STOP_PAST;
 	restore_return_address(w);
-	if (!w->caller.r[WIRE_REG_RIP])
+	if (!w->caller.r[ARCH_PC])
 		return STACK_STOP_PAST;
 	w->frame = w->caller;
 	return GO_ON;
@@ -178,7 +177,7 @@ static enum stack_stop step(struct walk *w, unwind_find_rule find, void *ctx)
 	if (w->ret->n == UNWIND_DEPTH_MAX)
 		return STACK_STOP_DEPTH;
 	at = &w->ret->frames[w->ret->n++];
-	*at = (struct unwind_frame){.pc = w->frame.r[WIRE_REG_RIP],
+	*at = (struct unwind_frame){.pc = w->frame.r[ARCH_PC],
 				    .flags = w->exact ? UNWIND_F_EXACT : 0};
 	if (w->in->snap_flags & WIRE_SNAP_F_FAULT)
 		return STACK_STOP_NO_WINDOW;
@@ -201,7 +200,7 @@ static uint32_t find_returned(const struct unwind_input *in)
 	uint32_t returned = 0;
 
 	for (size_t i = 0; i < in->n_spans && i < WIRE_NAMED_MAX; i++)
-		if (in->regs->r[WIRE_REG_RSP] == in->spans[i].entry_sp + 8)
+		if (in->regs->r[ARCH_SP] == in->spans[i].entry_sp + 8)
 			returned |= 1U << i;
 	return returned;
 }
@@ -213,7 +212,7 @@ static uint32_t find_left(const struct unwind_input *in)
 
 	for (size_t i = 0; i < in->n_spans && i < WIRE_NAMED_MAX; i++)
 		if ((in->spans[i].flags & WIRE_SPAN_F_NO_FRAME) &&
-		    in->regs->r[WIRE_REG_RSP] > in->spans[i].entry_sp + 8)
+		    in->regs->r[ARCH_SP] > in->spans[i].entry_sp + 8)
 			left |= 1U << i;
 	return left;
 }
@@ -227,7 +226,7 @@ static void walk_from(const struct unwind_input *in, uint64_t pc, unwind_find_ru
 			   .n = in->window_bytes,
 			   .start = in->window_start,
 			   .holes = in->holes},
-		.low = in->regs->r[WIRE_REG_RSP],
+		.low = in->regs->r[ARCH_SP],
 		.goal = find_goal(in),
 		.exact = true,
 		.ret = ret,
@@ -235,7 +234,7 @@ static void walk_from(const struct unwind_input *in, uint64_t pc, unwind_find_ru
 	enum stack_stop stop;
 
 	memcpy(w.frame.r, in->regs->r, sizeof(w.frame.r));
-	w.frame.r[WIRE_REG_RIP] = pc;
+	w.frame.r[ARCH_PC] = pc;
 	w.frame.known = (1U << WIRE_REG_MAX) - 1;
 	w.frame.outside = 0;
 	ret->n = 0;
@@ -254,7 +253,7 @@ static bool has_arrived(const struct unwind_stack *s)
 void unwind_window(const struct unwind_input *in, unwind_find_rule find, void *ctx,
 		   struct unwind_stack *ret)
 {
-	const uint64_t pc = in->regs->r[WIRE_REG_RIP];
+	const uint64_t pc = in->regs->r[ARCH_PC];
 
 	ret->returned = find_returned(in);
 	ret->left = find_left(in);

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "base/arch.h"
+
 static size_t round_up_8(size_t n)
 {
 	return (n + 7) & ~(size_t)7;
@@ -15,7 +17,7 @@ static size_t round_up_8(size_t n)
 /* A hole is a page that the window reaches into. */
 static bool holes_ok(const struct wire_snapshot *s)
 {
-	uint64_t start = s->regs.r[WIRE_REG_RSP] - WIRE_REDZONE;
+	uint64_t start = s->regs.r[ARCH_SP] - WIRE_REDZONE;
 	uint64_t n_pages = (start % WIRE_PAGE + s->window_bytes + WIRE_PAGE - 1) / WIRE_PAGE;
 
 	return !(s->holes >> (s->window_bytes ? n_pages : 0));

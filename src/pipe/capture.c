@@ -5,6 +5,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/arch.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "bpf/wire.h"
@@ -68,7 +69,7 @@ int capture_writer_new(struct capture_writer **ret, FILE *out, const struct capt
 	struct capture_file_header h = {
 		.version = CAPTURE_VERSION,
 		.wire_version = WIRE_VERSION,
-		.machine = CAPTURE_MACHINE_X86_64,
+		.machine = ARCH_ELF_MACHINE,
 		.start_mono_ns = info->start_mono_ns,
 		.start_real_ns = info->start_real_ns,
 	};

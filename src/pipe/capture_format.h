@@ -10,13 +10,11 @@
 
 #define CAPTURE_MAGIC "SPANPROF"
 
-enum { CAPTURE_MACHINE_X86_64 = 62 }; /* EM_X86_64 */
-
 struct capture_file_header {
 	char magic[8];
 	uint32_t version;
 	uint32_t wire_version;
-	uint32_t machine;
+	uint32_t machine; /* ELF machine, arch.h */
 	uint32_t pad;
 	uint64_t start_mono_ns;
 	uint64_t start_real_ns;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "base/arch.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "bpf/wire.h"
@@ -295,11 +296,11 @@ static int read_header(struct reading *rd)
 			rd->e, -EBADMSG,
 			"'%s' has capture format %u.%u, this program reads %u.%u; use the spanprof that recorded it",
 			rd->name, h.version, h.wire_version, CAPTURE_VERSION, WIRE_VERSION);
-	if (h.machine != CAPTURE_MACHINE_X86_64)
-		return errmsg_set(
-			rd->e, -EBADMSG,
-			"'%s' was recorded on another architecture (ELF machine %u); only x86-64 is supported",
-			rd->name, h.machine);
+	if (h.machine != ARCH_ELF_MACHINE)
+		return errmsg_set(rd->e, -EBADMSG,
+				  "'%s' was recorded on %s (ELF machine %u); only " ARCH_NAME
+				  " is supported",
+				  rd->name, arch_machine_name(h.machine), h.machine);
 	info.start_mono_ns = h.start_mono_ns;
 	info.start_real_ns = h.start_real_ns;
 	memcpy(info.hostname, h.hostname, sizeof(info.hostname) - 1);

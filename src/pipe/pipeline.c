@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arch.h"
 #include "base/strpool.h"
 #include "model/decode.h"
 #include "pipe/pipeline_priv.h"
@@ -273,7 +274,7 @@ static void walk_window(struct pipeline *p, const struct event *ev)
 		.regs = &w->regs,
 		.window = ev->window,
 		.window_bytes = w->window_bytes,
-		.window_start = w->regs.r[WIRE_REG_RSP] - WIRE_REDZONE,
+		.window_start = w->regs.r[ARCH_SP] - WIRE_REDZONE,
 		.holes = w->holes,
 		.spans = w->spans,
 		.n_spans = w->n_spans,

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/arch.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/units.h"
@@ -129,11 +130,11 @@ int process_check_program(int fd, const char *who, struct errmsg *e)
 	if (h.e_ident[EI_CLASS] != ELFCLASS64)
 		return errmsg_set(e, -ENOEXEC,
 				  "%s is a 32-bit program: run a 64-bit (x86-64) build of it", who);
-	if (h.e_machine != EM_X86_64)
-		return errmsg_set(
-			e, -ENOEXEC,
-			"%s has code for another machine (ELF number %u): run an x86-64 build of it",
-			who, h.e_machine);
+	if (h.e_machine != ARCH_ELF_MACHINE)
+		return errmsg_set(e, -ENOEXEC,
+				  "%s has code for %s (ELF machine %u): run an " ARCH_NAME
+				  " build of it",
+				  who, arch_machine_name(h.e_machine), h.e_machine);
 	return 0;
 }
 

@@ -146,7 +146,7 @@ static void test_refused(void **state)
 	check_refused(&h, sizeof(h), "32-bit");
 	h.e_ident[EI_CLASS] = ELFCLASS64;
 	h.e_machine = EM_AARCH64;
-	check_refused(&h, sizeof(h), "another architecture (ELF machine 183)");
+	check_refused(&h, sizeof(h), "another architecture, aarch64 (ELF machine 183)");
 	h.e_machine = EM_X86_64;
 	h.e_phnum = 0;
 	check_refused(&h, sizeof(h), "program headers");

@@ -127,9 +127,8 @@ static void test_foreign_programs(void **state)
 
 	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
 	assert_int_equal(process_check_program(fd, "it", &e), -ENOEXEC);
-	assert_string_equal(
-		e.text,
-		"it has code for another machine (ELF number 183): run an x86-64 build of it");
+	assert_string_equal(e.text,
+			    "it has code for aarch64 (ELF machine 183): run an x86-64 build of it");
 	h.e_machine = EM_X86_64;
 	assert_int_equal(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
 	assert_int_equal(process_check_program(fd, "it", &e), 0);

@@ -39,9 +39,8 @@ int parse_u64(const char *text, uint64_t max, uint64_t *ret)
 	for (; *text; text++) {
 		if (!isdigit((unsigned char)*text))
 			return -EINVAL;
-		if (v > (UINT64_MAX - 9) / 10)
+		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *text - '0', &v))
 			return -ERANGE;
-		v = v * 10 + (*text - '0');
 	}
 	if (v > max)
 		return -ERANGE;

@@ -494,6 +494,17 @@ def endpoints_are_found_by_counting(name):
 
 
 @test
+def what_serves_requests_comes_before_housekeeping():
+    """A timer's function that is asleep nearly all the time has more time in it than the workers' one."""
+    with Target("housekeeping") as target:
+        status, out, err = spanprof("probes", "-p", target.pid, "--count", "4s", seconds=120)
+    check(status == 0, err)
+    rows = [row.split() for row in out.splitlines()[1:]]
+    check([row[-1] for row in rows] == ["handle_request", "process_timer_query"], out)
+    check(int(rows[0][2]) > 50 and int(rows[1][2]) > 0, out)
+
+
+@test
 def probes_of_postgres():
     """USDT probes with their semaphores are listed, and a dry run of one shows its place and the names that it reads."""
     with Postgres() as server:

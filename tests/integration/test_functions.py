@@ -9,7 +9,8 @@ import subprocess
 import sys
 import threading
 
-from harness import Lines, Skip, Spanprof, cases, check, folder, load, main, need_bpf, need_program, profiling, spanprof, stop, test
+from harness import (TARGETS, Lines, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, need_program,
+                     profiling, spanprof, stop, test)
 from more_servers import ApachePhp, Nginx, PhpFpm, certificate
 from servers import Apache, MariaDB, Postgres, Redis, Server, free_port, run
 
@@ -518,6 +519,32 @@ def curl():
         c.expect("write", 50)
         c.expect("transfer", 50)
         c.end()
+
+
+MICROHTTPD = {"handler": "on_request(str(arg2))", "route": "'Api::route*'(stdstring(arg2))"}
+
+
+@test
+def microhttpd():
+    """C++ within a C library: the handler is called by pointer, twice for each request; errors are exceptions."""
+    if not (TARGETS / "httpd").exists():
+        raise Skip("libmicrohttpd-dev is not installed (tools/setup --servers)")
+    port, warm, plain, failing = free_port(), 6, 100, 30
+    with Target("httpd", port) as server:
+        server.port = port
+
+        def work():
+            # The handler's caller is known by its first call, and probed while the next ones are under way.
+            check(ask(server, "/slow", warm) == [200] * warm, "the slow ones are served")
+            all_at_once(*[lambda: check(ask(server, "/item?id=7", plain) == [200] * plain, "all are served")] * 2,
+                        lambda: check(ask(server, "/nosuch", failing) == [404] * failing, "the errors are errors"))
+
+        c = watched(server, MICROHTTPD, work)
+        check(server.end() == 0, "the server ends by itself")
+    n = warm + 2 * plain + failing
+    c.expect("handler", 2 * n, names={"/slow"}, late=2 * warm)
+    c.expect("route", n, n - failing, names={"/slow"})
+    c.end()
 
 
 sys.dont_write_bytecode = True

@@ -78,7 +78,9 @@ def end_in_order(number, _):
 
 def main(needs=()):
     signal.signal(signal.SIGTERM, end_in_order)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and a shell cannot trap what is ignored
+    # nohup ignores the one, a script's background the other, and a shell cannot trap what is ignored.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     wanted = sys.argv[1:]
     tests = [t for t in _tests if not wanted or any(w in t.__name__ for w in wanted)]
     print(f"1..{len(tests)}")

@@ -3,6 +3,10 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tests/unit/unit.h"
 
 char *export_text(const char *format, const struct profile *p, const struct export_options *o,
 		  size_t *ret_bytes)
@@ -18,4 +22,14 @@ char *export_text(const char *format, const struct profile *p, const struct expo
 	assert(r == 0);
 	fclose(out);
 	return text;
+}
+
+/* As messages decide it, by other code than the exporters'. */
+void assert_harmless(const char *text)
+{
+	char *copy = strdup(text);
+
+	assert_non_null(copy);
+	assert_string_equal(text_printable(copy), text);
+	free(copy);
 }

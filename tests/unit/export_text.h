@@ -11,4 +11,7 @@
 char *export_text(const char *format, const struct profile *p, const struct export_options *o,
 		  size_t *ret_bytes);
 
+/* Asserts that a text of a target neither steers a terminal nor breaks UTF-8. */
+void assert_harmless(const char *text);
+
 #endif

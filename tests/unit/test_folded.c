@@ -120,6 +120,30 @@ static void separators_in_names_are_replaced(void **state)
 	profile_free(p);
 }
 
+/* A name with a separator is one frame, and one with a line break one line: name, root, leaf, state. */
+static void each_line_has_its_four_frames(void **state)
+{
+	struct profile *p = sample_profile_hostile();
+	const struct export_options o = {};
+	size_t n = 0, n_lines = 0;
+	char *text = export_text("folded", p, &o, &n), *rest = NULL;
+
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		size_t n_separators = 0;
+
+		assert_harmless(line);
+		if (line[0] == '#')
+			continue;
+		for (const char *c = line; *c; c++)
+			n_separators += *c == ';';
+		assert_int_equal(n_separators, 3);
+		n_lines++;
+	}
+	assert_int_equal(n_lines, p->spans.n - 1);
+	free(text);
+	profile_free(p);
+}
+
 static void states_and_kinds_of_frames_are_marked(void **state)
 {
 	struct profile *p = sample_profile_orders();
@@ -148,6 +172,7 @@ int main(void)
 		cmocka_unit_test(rounding_does_not_lose_time),
 		cmocka_unit_test(time_below_a_microsecond_is_shown),
 		cmocka_unit_test(separators_in_names_are_replaced),
+		cmocka_unit_test(each_line_has_its_four_frames),
 		cmocka_unit_test(states_and_kinds_of_frames_are_marked),
 	};
 

@@ -205,6 +205,28 @@ static void times_are_relative_to_the_run(void **state)
 	json_decref(doc);
 }
 
+/* How the caller of a location was found: only what is out of the ordinary is said. */
+static void locations_say_how_their_caller_was_found(void **state)
+{
+	struct profile *p = sample_profile_orders();
+	json_t *doc, *rows;
+
+	assert_true(p->locations.n > 3);
+	for (uint32_t i = 1; i <= 3; i++)
+		p->locations.at[i].flags = 0;
+	p->locations.at[1].flags = PROFILE_LOCATION_FP;
+	p->locations.at[2].flags = PROFILE_LOCATION_SIGNAL;
+	doc = write_json(p);
+	rows = json_object_get(doc, "locations");
+	assert_true(json_is_true(json_object_get(json_array_get(rows, 1), "by_frame_pointer")));
+	assert_null(json_object_get(json_array_get(rows, 1), "signal_frame"));
+	assert_true(json_is_true(json_object_get(json_array_get(rows, 2), "signal_frame")));
+	assert_null(json_object_get(json_array_get(rows, 2), "by_frame_pointer"));
+	assert_null(json_object_get(json_array_get(rows, 3), "by_frame_pointer"));
+	assert_null(json_object_get(json_array_get(rows, 3), "signal_frame"));
+	json_decref(doc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +235,7 @@ int main(void)
 		cmocka_unit_test(trees_add_up),
 		cmocka_unit_test(references_lead_somewhere),
 		cmocka_unit_test(times_are_relative_to_the_run),
+		cmocka_unit_test(locations_say_how_their_caller_was_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -207,6 +207,60 @@ static void each_process_is_a_resource(void **state)
 	profile_free(p);
 }
 
+static size_t n_functions(const Otlp__ProfilesDictionary *t, const char *name)
+{
+	size_t n = 0;
+
+	for (size_t i = 1; i < t->n_function_table; i++)
+		n += !strcmp(t->string_table[t->function_table[i]->name_strindex], name);
+	return n;
+}
+
+/* Attributes with this text; the texts of all are looked at. */
+static size_t n_attributes(const Otlp__ProfilesDictionary *t, const char *value)
+{
+	size_t n = 0;
+
+	for (size_t i = 1; i < t->n_attribute_table; i++) {
+		const Otlp__AnyValue *v = t->attribute_table[i]->value;
+
+		if (v->value_case != OTLP__ANY_VALUE__VALUE_STRING_VALUE)
+			continue;
+		assert_harmless(v->string_value);
+		n += !strcmp(v->string_value, value);
+	}
+	return n;
+}
+
+/* Quotes, markup and separators mean nothing here and stay. */
+static void hostile_names_come_out_escaped(void **state)
+{
+	static const char *const want[] = {
+		"GET:/\\x1b[31mred\\x1b[0m\\x07\\x0d\\x0anext line\\x09tab",
+		"</script><script>alert(1)</script><!-- \"quoted\" 'single' & more",
+		"semi;colon and space",
+		"bad \\xff\\xfe utf-8 \\xc3",
+		"back\\slash \\u2028 line separator \\u202e bidi \\x7f",
+	};
+	struct profile *p = sample_profile_hostile();
+	Otlp__ProfilesData *m = decode(p);
+	const Otlp__ProfilesDictionary *t = m->dictionary;
+	bool found = false;
+
+	for (size_t i = 0; i < t->n_string_table; i++)
+		assert_harmless(t->string_table[i]);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		assert_int_equal(n_functions(t, want[i]), 1);
+		assert_true(n_attributes(t, want[i]) >= 1);
+	}
+	for (size_t i = 1; i < t->n_mapping_table; i++)
+		found |= !strcmp(text(m, t->mapping_table[i]->filename_strindex),
+				 "/tmp/a b;c\"</script>\\x0a");
+	assert_true(found);
+	otlp__profiles_data__free_unpacked(m, NULL);
+	profile_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +269,7 @@ int main(void)
 		cmocka_unit_test(profiles_say_what_is_missing),
 		cmocka_unit_test(mappings_have_build_ids_and_frames_a_type),
 		cmocka_unit_test(each_process_is_a_resource),
+		cmocka_unit_test(hostile_names_come_out_escaped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

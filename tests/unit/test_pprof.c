@@ -283,6 +283,53 @@ static void comments_say_what_is_missing(void **state)
 	profile_free(p);
 }
 
+static size_t n_functions(const Pprof__Profile *m, const char *name)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_function; i++)
+		n += !strcmp(text(m, m->function[i]->name_str), name);
+	return n;
+}
+
+static size_t n_labels(const Pprof__Profile *m, const char *value)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_sample; i++)
+		for (size_t k = 0; k < m->sample[i]->n_label; k++)
+			n += !strcmp(text(m, m->sample[i]->label[k]->str_str), value);
+	return n;
+}
+
+/* Quotes, markup and separators mean nothing here and stay. */
+static void hostile_names_come_out_escaped(void **state)
+{
+	static const char *const want[] = {
+		"GET:/\\x1b[31mred\\x1b[0m\\x07\\x0d\\x0anext line\\x09tab",
+		"</script><script>alert(1)</script><!-- \"quoted\" 'single' & more",
+		"semi;colon and space",
+		"bad \\xff\\xfe utf-8 \\xc3",
+		"back\\slash \\u2028 line separator \\u202e bidi \\x7f",
+	};
+	struct profile *p = sample_profile_hostile();
+	Pprof__Profile *m = decode(p);
+	bool found = false;
+
+	for (size_t i = 0; i < m->n_string_table; i++)
+		assert_harmless(m->string_table[i]);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		assert_int_equal(n_functions(m, want[i]), 1);
+		assert_true(n_labels(m, want[i]) >= 1);
+	}
+	for (size_t i = 0; i < m->n_mapping; i++)
+		found |=
+			!strcmp(text(m, m->mapping[i]->filename_str), "/tmp/a b;c\"</script>\\x0a");
+	assert_true(found);
+	pprof__profile__free_unpacked(m, NULL);
+	profile_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +342,7 @@ int main(void)
 		cmocka_unit_test(every_stack_ends_in_the_endpoint),
 		cmocka_unit_test(inlined_frames_are_lines_of_one_location),
 		cmocka_unit_test(comments_say_what_is_missing),
+		cmocka_unit_test(hostile_names_come_out_escaped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ int section_got_slots(struct module *m, const char *symbol, struct section_slots
 /* True when the dynamic symbol table names the symbol, defined or needed. */
 bool section_has_dynamic_symbol(struct module *m, const char *symbol);
 
-/* The value and size of a data symbol (STT_OBJECT, STT_TLS left out). False: not there. */
+/* The address of a symbol that the module defines; one of each thread (STT_TLS) is none. False: not there. */
 bool section_find_object(struct module *m, const char *symbol, uint64_t *ret_vaddr);
 
 #endif

@@ -6,8 +6,8 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 
 # pylint: disable=wrong-import-position,unused-import
-from harness import (BUILD, SPANPROF, Spanprof, Target, folder, load, need_bpf, profiling,  # noqa: E402,F401
-                     wait_until)
+from harness import (BUILD, SPANPROF, TARGETS, Failure, Spanprof, Target, folder, load, need_bpf,  # noqa: E402,F401
+                     profiling, wait_until)
 
 
 def table(head, rows):

@@ -2,17 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that a careless probe would break: the target must live, unharmed, with every call counted.
 
-COUNT in the environment plays each danger that often (survival runs: 1000000).
+tests/bench/survival plays each of them with a million calls.
 """
-import contextlib
-import os
 import re
 
-from harness import (TARGETS, Skip, Target, cases, check, folder, load, main, need_bpf, profiling, spanprof, test,
-                     wait_until)
+from dangerplay import ENDPOINTS, numbers, play
+from harness import TARGETS, Skip, Target, cases, check, folder, load, main, need_bpf, profiling, spanprof, test
 
-COUNT = int(os.environ.get("COUNT", "3000"))
-SECONDS = 60 + COUNT / 2000
+COUNT = 3000
 
 # danger: rounds, in parts of COUNT
 DANGERS = {
@@ -21,9 +18,6 @@ DANGERS = {
     "store_first": 1, "dlopen": 1, "forged": 20,
     "tail_calls": 1,
 }
-ENDPOINTS = {"tail_calls": ["first_of_chain", "second_of_chain", "request"], "recursion": ["recurse"],
-             "red_zone": ["red_zone"], "nop_first": ["nop_first"], "store_first": ["store_first;if=arg1==0"],
-             "forged": ["forged"]}
 # The share of the calls that end by returning; the ends of the others are counted as unknown. Of a
 # recursion the outermost calls are told apart (WIRE_SPANS_MAX). What comes from a library that is loaded
 # while the program runs may all be unknown on a busy machine.
@@ -31,45 +25,6 @@ ENDS = {"longjmp": 0.75, "siglongjmp": 0.5, "pthread_exit": 0, "pthread_cancel":
         "dlopen": None}
 # The same program by other compilers, and with endbr64 at the begin of each function.
 BUILDS = ["dangers", "dangers-cf", "dangers-clang", "dangers-clang-cf"]
-
-
-def n_probes(command):
-    """Links and perf events that a spanprof holds."""
-    kinds = []
-    for fd in os.scandir(f"/proc/{command.process.pid}/fd"):
-        with contextlib.suppress(FileNotFoundError):
-            kinds.append(os.readlink(fd.path))
-    return sum("bpf_link" in k or "bpf-link" in k or "perf_event" in k for k in kinds)
-
-
-def awaits_events(command):
-    """It is in poll(2), so it has done with what it was told."""
-    with open(f"/proc/{command.process.pid}/syscall", encoding="ascii") as f:
-        return f.read().split()[0] == "7"
-
-
-def play(program, *args, endpoints=("request",), options=(), seconds=SECONDS):
-    """Plays a danger while it is probed: (profile, calls that the target counts)."""
-    specs = [o for e in endpoints for o in ("--endpoint", e)]
-    with folder() as path:
-        with Target(program, *args) as target:
-            with profiling(path / "out.json", "-p", target.pid, *specs, "--min-duration", "10s",
-                           *options) as command:
-                before = n_probes(command)
-                target.go()
-                if "first_fork" in args:
-                    target.lines.wait_for("^forked$", seconds)
-                    wait_until(lambda: n_probes(command) > before and awaits_events(command), "probes for the child")
-                    target.go()
-                line = target.lines.wait_for("^calls ", seconds)
-                target.wait_done()
-            check(target.end() == 0, "the target's own checks")
-        return load(path / "out.json"), int(re.search(r"\d+", line)[0])
-
-
-def numbers(profile, index=0):
-    endpoint = profile.endpoints[index]
-    return endpoint["calls"], endpoint["ended"], endpoint["end_unknown"] + endpoint["unwound"]
 
 
 def all_counted(profile, index, want):

@@ -110,6 +110,7 @@ static const int allowed[] = {
 	SCMP_SYS(exit),
 	SCMP_SYS(exit_group),
 	SCMP_SYS(wait4),
+	SCMP_SYS(setpgid),
 	/* time */
 	SCMP_SYS(clock_gettime),
 	SCMP_SYS(clock_getres),
@@ -211,7 +212,7 @@ uint64_t callfilter_n_refused(void)
 	return __atomic_load_n(&n_refused, __ATOMIC_RELAXED);
 }
 
-/* Threads; copies of the process that take probes off; the kinds of sockets that are in use. */
+/* Threads; copies of the process that attach probes and take them off; the kinds of sockets that are in use. */
 static int add_special(scmp_filter_ctx ctx)
 {
 	static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK /* addresses */};
@@ -225,6 +226,9 @@ static int add_special(scmp_filter_ctx ctx)
 	if (!r) /* probe/detach.c; a fork has SIGCHLD here, and is refused */
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 				     SCMP_A0(SCMP_CMP_EQ, 0));
+	if (!r) /* probe/apart.c */
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+				     SCMP_A0(SCMP_CMP_EQ, CLONE_VM | CLONE_FILES | CLONE_VFORK));
 	for (size_t i = 0; !r && i < ARRAY_SIZE(families); i++)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
 				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));

@@ -137,7 +137,7 @@ def on_terminal(columns, *args, env=None):
 @cases([80, 120, 200])
 def terminal(columns):
     """No line is wider than the terminal."""
-    with Target("phases-gcc-O2", "-w", "-n", 8, "all=spin:40,sleep:40,mutex:40,deep:40") as target:
+    with Target("phases-gcc-O2", "-w", "-n", 8, "all=sleep:40,mutex:40,deep:40,spin:80") as target:
         target.go()
         out = on_terminal(columns, "run", "-p", target.pid, "-e", "request(str(arg0))", "--for", "1s")
     plain = re.sub(r"\x1b\[[0-9;]*m", "", out)

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 
 #include "app/callfilter.h"
+#include "probe/apart.h"
 #include "tests/unit/child.h"
 
 static void load(void)
@@ -25,6 +26,12 @@ static void *add_one(void *arg)
 	return NULL;
 }
 
+static int add_two(void *arg)
+{
+	*(int *)arg += 2;
+	return 7;
+}
+
 static void use(void)
 {
 	pthread_t thread;
@@ -36,6 +43,7 @@ static void use(void)
 	CHILD_CHECK(fd >= 0 && read(fd, &c, 1) == 1 && close(fd) == 0);
 	CHILD_CHECK(pthread_create(&thread, NULL, add_one, &n) == 0);
 	CHILD_CHECK(pthread_join(thread, NULL) == 0 && n == 1);
+	CHILD_CHECK(apart_run(add_two, &n) == 7 && n == 3);
 	CHILD_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
 	CHILD_CHECK(write(fds[0], "x", 1) == 1 && read(fds[1], &c, 1) == 1 && c == 'x');
 	CHILD_CHECK(callfilter_n_refused() == 0);

@@ -165,6 +165,14 @@ class MariaDB(Server):
         """Statements in one session in batch mode, each a command; a quit follows."""
         return run(["mariadb", "--no-defaults", "-S", self.socket, "-B", "-N"], text=text)
 
+    def wait_for_quits(self):
+        """A client does not wait for the answer to its quit; the server closes the connection behind it."""
+        def is_alone():
+            sockets = pathlib.Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()
+            return sum(s.endswith(str(self.socket)) for s in sockets) == 1  # it listens
+
+        wait_until(is_alone, "connections are closed")
+
 
 CGI = """#!/bin/sh
 printf 'Content-Type: text/plain\\r\\n\\r\\n'

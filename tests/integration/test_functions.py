@@ -164,9 +164,12 @@ def mariadb(handling):
         def work():
             run(["mariadb", "--no-defaults", "-S", server.socket, "-B", "-N", "--force"], text=script)
 
-        c = watched(server, MARIADB, lambda: all_at_once(
-            work_without_status(work), work_without_status(work), work_without_status(work),
-            lambda: server.sql("call shop.two();\n")))
+        def all_work():
+            all_at_once(work_without_status(work), work_without_status(work), work_without_status(work),
+                        lambda: server.sql("call shop.two();\n"))
+            server.wait_for_quits()
+
+        c = watched(server, MARIADB, all_work)
     n = 3 * (plain + failing + syntax) + 1
     slow = {"call shop.two()"}
     c.expect("dispatch", n + 4, names=slow)

@@ -93,6 +93,7 @@ def mariadb():
         function = symbol(server.binary, r"^_Z16dispatch_command19enum_server_commandP3THDPcj")
         with profiling(path / "out.json", "-p", server.pid, "--endpoint", f"{function}(str(arg2, arg3))", *OPTIONS):
             server.sql("select 1;\n" * 400 + "select sleep(0.43);\n")
+            server.wait_for_quits()
         profile = load(path / "out.json")
         check(profile.calls() == 402, f"{profile.calls()} calls instead of 400 + 1 and the quit")
         name = [s.name for s in profile.spans]

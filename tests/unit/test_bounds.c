@@ -121,7 +121,7 @@ static uint8_t *header(const struct self *self, Elf64_Phdr **ret)
 static void tables_that_are_not_understood(void **state)
 {
 	const struct self *self = *state;
-	Elf64_Phdr *p;
+	Elf64_Phdr *p = NULL;
 	uint8_t *hdr = header(self, &p);
 	uint32_t n = (uint32_t)(p->p_memsz - 12) / 8 + 1, was;
 	uint64_t bytes;
@@ -147,7 +147,7 @@ static void tables_that_are_not_understood(void **state)
 static void entries_that_lie(void **state)
 {
 	const struct self *self = *state;
-	Elf64_Phdr *p;
+	Elf64_Phdr *p = NULL;
 	uint8_t *hdr = header(self, &p);
 	uint64_t hdr_addr = p->p_vaddr + self->bias, bytes;
 	int32_t start = (int32_t)(at_first - hdr_addr), was, bad;

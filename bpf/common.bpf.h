@@ -67,9 +67,11 @@ static __always_inline void ring_submit(void *record, bool is_urgent)
 
 /*
  * sched.bpf.c, global. Ends the interval off CPU of the current thread that is still open, since no program
- * was told of its return to a CPU.
+ * was told of its return to a CPU. The second one sends no snapshot of it: programs that hardly ever meet
+ * one call it, since the verifier reads all of the first again for each program.
  */
 int thread_resume(struct thread *t);
+int thread_resume_clock(struct thread *t);
 
 /* True when the thread's clock is right. False: thread_resume is at work, and what runs has interrupted it. */
 static __always_inline bool thread_is_back(struct thread *t)

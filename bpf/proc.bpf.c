@@ -65,7 +65,7 @@ static __always_inline void thread_exec(struct task_struct *task)
 
 	if (!t)
 		return;
-	thread_is_back(t);
+	thread_resume_clock(t);
 	spans_close_all(t, WIRE_END_EXEC);
 	t->member_gen = 0;
 	t->tid = task->pid;
@@ -125,7 +125,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
 	__u32 instance_id, as_id;
 
 	if (t && t->depth) {
-		thread_is_back(t);
+		thread_resume_clock(t);
 		spans_close_all(t, is_dead || is_killed ? WIRE_END_PROCESS_EXIT
 							: WIRE_END_THREAD_EXIT);
 	}

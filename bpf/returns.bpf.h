@@ -34,16 +34,23 @@ struct returns_copy {
 	__u64 room;
 };
 
-/* False when there are none, which costs next to nothing. */
-static __always_inline bool returns_begin(struct returns *r)
+/* The list of the current thread, its innermost call first; 0: there is none, which costs next to nothing. */
+static __always_inline __u64 returns_pending(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
 	if (!bpf_core_field_exists(struct task_struct, utask) ||
 	    !bpf_core_field_exists(struct uprobe_task, return_instances) ||
 	    !bpf_core_field_exists(struct return_instance, orig_ret_vaddr))
-		return false;
-	r->next = task->utask ? (__u64)task->utask->return_instances : 0;
+		return 0;
+	return task->utask ? (__u64)task->utask->return_instances : 0;
+}
+
+static __always_inline bool returns_begin(struct returns *r)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	r->next = returns_pending();
 	if (!r->next)
 		return false;
 	r->trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);

@@ -57,7 +57,6 @@ static __always_inline __u32 quick_copy(struct bpf_perf_event_data *ctx, struct 
 	to = (__u8 *)(rec + 1) + frames * sizeof(__u64);
 	if (!shot_window(&from, w, to, WIRE_TICK_WINDOW))
 		shot_window_holes(w, to, WIRE_TICK_WINDOW);
-	returns_restore(w, to, WIRE_TICK_WINDOW);
 	return frames;
 }
 
@@ -98,12 +97,12 @@ static __always_inline void quick_fill(const struct bpf_perf_event_data *ctx,
 	regs_unstep(task, rec->regs.r);
 }
 
-/* Whether the thread has one span that is PROFILING, with SP in its frame. */
+/* Whether the thread has one span that is PROFILING, with SP in its frame, and true return addresses there. */
 static __always_inline bool quick_can(const struct thread *t, const struct span *s, __u64 sp)
 {
 	return t->depth == 1 && SPAN_STATE(*(volatile __u64 *)&s->tag) == SPAN_PROFILING &&
 	       s->gate_gen == *(volatile __u32 *)&gates_gen && s->period_ns && sp <= s->entry_sp &&
-	       s->entry_sp - sp < WIRE_STACK_SPREAD;
+	       s->entry_sp - sp < WIRE_STACK_SPREAD && !returns_pending();
 }
 
 static __always_inline bool quick_intact(const struct span *s)

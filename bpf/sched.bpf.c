@@ -236,6 +236,23 @@ __noinline int thread_resume(struct thread *t)
 	return 0;
 }
 
+/* No record is sent: the time goes to the thread's next one, as that of a short wait. */
+__noinline int thread_resume_clock(struct thread *t)
+{
+	__u64 out_ns;
+
+	if (!t)
+		return 0;
+	out_ns = interval_take(t);
+	if (!out_ns)
+		return 0;
+	count(WIRE_C_SWITCH_UNSEEN);
+	wall_split(t, out_ns, back_ns(bpf_get_current_task_btf(), t, out_ns));
+	barrier();
+	*(volatile __u64 *)&t->out_ns = 0;
+	return 0;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool is_preempted, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)

@@ -146,7 +146,8 @@ static __always_inline bool shot_finish(struct thread *t, struct shot *shot,
 		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);
 		return false;
 	}
-	if (!from->is_stored)
+	/* With holes they stay as they are: it is rare, and the verifier would read all of it twice. */
+	if (!from->is_stored && !holes)
 		returns_restore(w, to, room);
 	if (from->may_change && *(volatile __u64 *)&t->out_ns != shot->out_ns) {
 		bpf_ringbuf_discard(rec, BPF_RB_NO_WAKEUP);

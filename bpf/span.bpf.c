@@ -290,7 +290,7 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 	bpf_probe_read_user(&call.ret_addr, sizeof(call.ret_addr), (void *)call.sp);
 	call.ret_addr = returns_true(call.sp, call.ret_addr);
 	if (t->depth) {
-		thread_is_back(t);
+		thread_resume_clock(t);
 		spans_drop_stale(t, call.ep_id, call.sp, call.ret_addr);
 	}
 	if ((ep->flags & WIRE_EP_F_BEGIN_IF_NONE) && (t->open_eps >> (call.ep_id & 63) & 1)) {
@@ -433,7 +433,7 @@ static __always_inline int leave_at_ret(struct pt_regs *ctx, bool may_sleep)
 
 	if (!t || !t->depth)
 		return 0;
-	thread_is_back(t);
+	thread_resume_clock(t);
 	for_each_slot (i, t) {
 		struct span *s = &t->spans[i];
 

@@ -2,13 +2,12 @@
 /* test_bounds.c: functions of this very program, by the table that is left when symbols are gone. */
 #include <elf.h>
 #include <fcntl.h>
-#include <link.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "code/bounds.h"
+#include "tests/unit/self.h"
 #include "tests/unit/unit.h"
 
 /* Two functions with a gap between them that belongs to none. */
@@ -27,33 +26,6 @@ extern const char bounds_end[] __attribute__((visibility("hidden")));
 #define at_gap    ((uintptr_t)bounds_gap)
 #define at_second ((uintptr_t)bounds_second)
 #define at_end    ((uintptr_t)bounds_end)
-
-struct self {
-	char *data;
-	size_t n;
-	uint64_t bias;
-};
-
-static int take_first(struct dl_phdr_info *info, size_t size, void *ctx)
-{
-	*(uint64_t *)ctx = info->dlpi_addr;
-	return 1;
-}
-
-static int setup(void **state)
-{
-	static struct self self;
-
-	*state = &self;
-	dl_iterate_phdr(take_first, &self.bias);
-	return read_file(AT_FDCWD, "/proc/self/exe", 1 << 28, &self.data, &self.n);
-}
-
-static int teardown(void **state)
-{
-	free(((struct self *)*state)->data);
-	return 0;
-}
 
 static struct module *open_copy(const struct self *self)
 {
@@ -173,5 +145,5 @@ int main(void)
 		cmocka_unit_test(entries_that_lie),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, self_setup, self_teardown);
 }

@@ -3,43 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libelf.h>
-#include <link.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "base/cleanup.h"
-#include "base/file.h"
 #include "code/module.h"
 #include "code/module_cache.h"
+#include "tests/unit/self.h"
 #include "tests/unit/unit.h"
-
-/* This test program as a file, and where it is loaded. */
-struct self {
-	char *data;
-	size_t n;
-	uint64_t bias;
-};
-
-static int take_first(struct dl_phdr_info *info, size_t size, void *ctx)
-{
-	*(uint64_t *)ctx = info->dlpi_addr;
-	return 1;
-}
-
-static int setup(void **state)
-{
-	static struct self self;
-
-	*state = &self;
-	dl_iterate_phdr(take_first, &self.bias);
-	return read_file(AT_FDCWD, "/proc/self/exe", 1 << 28, &self.data, &self.n);
-}
-
-static int teardown(void **state)
-{
-	free(((struct self *)*state)->data);
-	return 0;
-}
 
 static int file_of(const void *data, size_t n)
 {
@@ -287,5 +258,5 @@ int main(void)
 		cmocka_unit_test(test_cache),
 	};
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return cmocka_run_group_tests(tests, self_setup, self_teardown);
 }

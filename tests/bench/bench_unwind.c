@@ -21,7 +21,6 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -31,6 +30,7 @@
 #include "code/space.h"
 #include "model/decode.h"
 #include "pipe/capture.h"
+#include "tests/unit/userregs.h"
 
 enum { WINDOW_MAX = 65536, WARM_PASSES = 200 };
 
@@ -184,34 +184,6 @@ static void bench_misses(struct window_set *set, struct unwind_stack *stack)
 	hash_deinit(&seen);
 }
 
-static bool read_regs(pid_t tid, struct wire_regs *ret)
-{
-	struct user_regs_struct u;
-
-	if (ptrace(PTRACE_GETREGS, tid, NULL, &u))
-		return false;
-	*ret = (struct wire_regs){.r = {
-					  [WIRE_REG_RAX] = u.rax,
-					  [WIRE_REG_RDX] = u.rdx,
-					  [WIRE_REG_RCX] = u.rcx,
-					  [WIRE_REG_RBX] = u.rbx,
-					  [WIRE_REG_RSI] = u.rsi,
-					  [WIRE_REG_RDI] = u.rdi,
-					  [WIRE_REG_RBP] = u.rbp,
-					  [WIRE_REG_RSP] = u.rsp,
-					  [WIRE_REG_R8] = u.r8,
-					  [WIRE_REG_R9] = u.r9,
-					  [WIRE_REG_R10] = u.r10,
-					  [WIRE_REG_R11] = u.r11,
-					  [WIRE_REG_R12] = u.r12,
-					  [WIRE_REG_R13] = u.r13,
-					  [WIRE_REG_R14] = u.r14,
-					  [WIRE_REG_R15] = u.r15,
-					  [WIRE_REG_RIP] = u.rip,
-				  }};
-	return true;
-}
-
 static size_t read_stack(pid_t tid, uint64_t start, uint8_t *buf, size_t max)
 {
 	size_t n = 0;
@@ -264,7 +236,7 @@ static int copy_thread(struct window_set *set, pid_t tid, Dwfl *dwfl, struct unw
 	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL))
 		return 0;
 	if (!ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) && waitpid(tid, &status, __WALL) == tid &&
-	    WIFSTOPPED(status) && read_regs(tid, &w.regs)) {
+	    WIFSTOPPED(status) && userregs_read(tid, &w.regs)) {
 		w.n = read_stack(tid, w.regs.r[WIRE_REG_RSP] - WIRE_REDZONE, bytes, WINDOW_MAX);
 		if (dwfl)
 			r = ask_elfutils(dwfl, tid, scratch, &w);

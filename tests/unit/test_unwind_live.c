@@ -9,12 +9,12 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 
 #include "base/cleanup.h"
 #include "code/space.h"
 #include "tests/unit/unit.h"
+#include "tests/unit/userregs.h"
 
 enum { STACK_BYTES_MAX = 1 << 20 };
 
@@ -120,30 +120,6 @@ static void target_stop(struct target *t)
 	free(t->window);
 }
 
-static void read_regs(struct target *t)
-{
-	struct user_regs_struct u;
-
-	assert_int_equal(ptrace(PTRACE_GETREGS, t->pid, NULL, &u), 0);
-	t->regs = (struct wire_regs){.r = {[WIRE_REG_RAX] = u.rax,
-					   [WIRE_REG_RDX] = u.rdx,
-					   [WIRE_REG_RCX] = u.rcx,
-					   [WIRE_REG_RBX] = u.rbx,
-					   [WIRE_REG_RSI] = u.rsi,
-					   [WIRE_REG_RDI] = u.rdi,
-					   [WIRE_REG_RBP] = u.rbp,
-					   [WIRE_REG_RSP] = u.rsp,
-					   [WIRE_REG_R8] = u.r8,
-					   [WIRE_REG_R9] = u.r9,
-					   [WIRE_REG_R10] = u.r10,
-					   [WIRE_REG_R11] = u.r11,
-					   [WIRE_REG_R12] = u.r12,
-					   [WIRE_REG_R13] = u.r13,
-					   [WIRE_REG_R14] = u.r14,
-					   [WIRE_REG_R15] = u.r15,
-					   [WIRE_REG_RIP] = u.rip}};
-}
-
 /* As much of the stack as there is, page by page up to its end. */
 static size_t read_window(struct target *t, uint64_t start)
 {
@@ -171,7 +147,7 @@ static void unwind_ours(struct target *t, const struct wire_snap_span *spans, si
 	struct unwind_input in = {
 		.regs = &t->regs, .window = t->window, .spans = spans, .n_spans = n_spans};
 
-	read_regs(t);
+	assert_true(userregs_read(t->pid, &t->regs));
 	in.window_start = t->regs.r[WIRE_REG_RSP] - WIRE_REDZONE;
 	in.window_bytes = read_window(t, in.window_start);
 	space_unwind(t->space, &in, 1, t->ours, &t->counters);

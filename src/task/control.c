@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -17,6 +18,8 @@
 #include "base/vec.h"
 
 enum {
+	STALE_POLL_MS = 100,
+	STALE_POLLS = 20,
 	CLIENTS_MAX = 32,
 	BACKLOG = 64,
 	READ_BYTES = 16 * 1024,
@@ -451,14 +454,26 @@ int control_set_uids(struct task_source *s, const uid_t *uids, size_t n_uids)
 	return 0;
 }
 
-/* A socket file that nobody listens on is left from an agent that was killed. */
-static int remove_stale(const struct sockaddr_un *addr, struct errmsg *e)
+/* 0: somebody listens there, or a negative errno. */
+static int try_connect(const struct sockaddr_un *addr)
 {
 	AUTO_CLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct stat st;
 
-	if (fd < 0)
-		return errmsg_set(e, -errno, "cannot create a Unix socket: %s", strerror(errno));
+	if (fd < 0 || connect(fd, (const struct sockaddr *)addr, sizeof(*addr)))
+		return errno == EAGAIN ? 0 : -errno;
+	return 0;
+}
+
+/*
+ * A socket file that nobody listens on is left from an agent that was killed. If that was attaching
+ * probes, the process that does it for it (probe/apart.h) keeps the socket, and locks, for a moment more.
+ */
+static int remove_stale(const struct sockaddr_un *addr, struct errmsg *e)
+{
+	const struct timespec moment = {.tv_nsec = STALE_POLL_MS * 1000000L};
+	struct stat st;
+	int r;
+
 	if (lstat(addr->sun_path, &st))
 		return 0;
 	if (!S_ISSOCK(st.st_mode))
@@ -466,12 +481,17 @@ static int remove_stale(const struct sockaddr_un *addr, struct errmsg *e)
 			e, -EEXIST,
 			"'%s' is there and is not a socket; remove it or set agent.socket to another path",
 			addr->sun_path);
-	if (!connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) || errno == EAGAIN)
+	r = try_connect(addr);
+	for (int i = 0; !r && i < STALE_POLLS; i++) {
+		nanosleep(&moment, NULL);
+		r = try_connect(addr);
+	}
+	if (!r)
 		return errmsg_set(
 			e, -EADDRINUSE,
 			"another agent listens on '%s'; stop it or set agent.socket to another path",
 			addr->sun_path);
-	if (errno == ECONNREFUSED && unlink(addr->sun_path))
+	if (r == -ECONNREFUSED && unlink(addr->sun_path))
 		return errmsg_set(e, -errno, "cannot remove the old socket '%s': %s",
 				  addr->sun_path, strerror(errno));
 	return 0;

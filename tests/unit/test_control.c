@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "task/control.h"
@@ -272,6 +273,7 @@ static void test_file_mode_and_stale_socket(void **state)
 	struct world w;
 	struct stat st;
 	char aside[128];
+	pid_t helper;
 
 	setup(&w);
 	assert_int_equal(stat(w.path, &st), 0);
@@ -281,15 +283,21 @@ static void test_file_mode_and_stale_socket(void **state)
 	assert_non_null(strstr(e.text, "another agent listens"));
 	teardown(&w);
 
-	/* A socket left by a killed agent. */
+	/* A socket left by a killed agent, of which a process that attached probes for it still has a copy. */
 	memset(&w, 0, sizeof(w));
 	setup(&w);
 	o = options(&w);
 	snprintf(aside, sizeof(aside), "%s.aside", w.path);
 	rename(w.path, aside);
+	helper = fork();
+	if (!helper) {
+		usleep(150000);
+		_exit(0);
+	}
 	w.s->ops->free(w.s);
 	rename(aside, w.path);
 	assert_int_equal(control_new(&w.s, &o, &e), 0);
+	assert_int_equal(waitpid(helper, NULL, 0), helper);
 	teardown(&w);
 
 	setup(&w);

@@ -13,8 +13,11 @@
 #include "code/section.h"
 #include "tests/unit/unit.h"
 
-/* A section and an object of this program that nothing else has. */
-__attribute__((section(".section_test"), used)) static const char marked[16] = "found by name";
+/* A section (without what a sanitizer puts behind an object) and an object that nothing else has. */
+__asm__(".pushsection .section_test, \"a\"\n"
+	"section_test_marked: .ascii \"found by name\\0\\0\\0\"\n"
+	".popsection\n");
+extern const char marked[16] __asm__("section_test_marked") __attribute__((visibility("hidden")));
 int section_test_object = 42;
 __thread int section_test_of_threads = 43;
 

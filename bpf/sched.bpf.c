@@ -220,33 +220,34 @@ static __always_inline __u64 back_ns(struct task_struct *task, const struct thre
  * A kernel may run no BPF programs on behalf of some processes, such as those of a machine's operator. A
  * thread that gets the CPU of such a one comes back unseen, until a tick, a probe or its next switch-out
  * finds it running. The window and the registers of the switch-out are still there then.
+ * Takes the interval of such a thread; 0: there is none.
  */
+static __always_inline __u64 unseen_take(struct thread *t)
+{
+	__u64 out_ns = t ? interval_take(t) : 0;
+
+	if (out_ns)
+		count(WIRE_C_SWITCH_UNSEEN);
+	return out_ns;
+}
+
 __noinline int thread_resume(struct thread *t)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	__u64 out_ns;
+	__u64 out_ns = unseen_take(t);
 
-	if (!t)
-		return 0;
-	out_ns = interval_take(t);
-	if (!out_ns)
-		return 0;
-	count(WIRE_C_SWITCH_UNSEEN);
-	interval_end(task, t, out_ns, back_ns(task, t, out_ns), INTERVAL_PAST);
+	if (t && out_ns)
+		interval_end(task, t, out_ns, back_ns(task, t, out_ns), INTERVAL_PAST);
 	return 0;
 }
 
 /* No record is sent: the time goes to the thread's next one, as that of a short wait. */
 __noinline int thread_resume_clock(struct thread *t)
 {
-	__u64 out_ns;
+	__u64 out_ns = unseen_take(t);
 
-	if (!t)
+	if (!t || !out_ns)
 		return 0;
-	out_ns = interval_take(t);
-	if (!out_ns)
-		return 0;
-	count(WIRE_C_SWITCH_UNSEEN);
 	wall_split(t, out_ns, back_ns(bpf_get_current_task_btf(), t, out_ns));
 	barrier();
 	*(volatile __u64 *)&t->out_ns = 0;

@@ -3,6 +3,8 @@
 
 #include <stddef.h>
 
+#include "base/cleanup.h"
+
 static const struct {
 	unsigned int machine;
 	const char *name;
@@ -25,7 +27,7 @@ static const struct {
 
 const char *arch_machine_name(unsigned int elf_machine)
 {
-	for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(machines); i++)
 		if (machines[i].machine == elf_machine)
 			return machines[i].name;
 	return "unknown";

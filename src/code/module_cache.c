@@ -83,6 +83,7 @@ static int rebuild_index(struct module_cache *c)
 	return 0;
 }
 
+/* Without memory for a new index the modules that are not in it are opened again. */
 static int drop(struct module_cache *c, size_t idx)
 {
 	module_unref(c->entries.at[idx].module);

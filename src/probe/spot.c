@@ -84,7 +84,8 @@ static int hold_file(struct spot *s, struct errmsg *e)
 	module_hold(s->module);
 	if (!module_is_changed(s->module))
 		return 0;
-	return errmsg_set(e, -ESTALE, "%s has been written to meanwhile", module_path(s->module));
+	return errmsg_set(e, -ESTALE, "'%s' has been written to since it was opened: start again",
+			  module_path(s->module));
 }
 
 int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, struct errmsg *e)

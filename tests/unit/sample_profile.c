@@ -349,6 +349,14 @@ static const char *const hostile_names[] = {
 	"back\\slash \xe2\x80\xa8 line separator \xe2\x80\xae bidi \x7f",
 };
 
+const char *const sample_hostile_names[SAMPLE_HOSTILE_NAMES] = {
+	"GET:/\\x1b[31mred\\x1b[0m\\x07\\x0d\\x0anext line\\x09tab",
+	"</script><script>alert(1)</script><!-- \"quoted\" 'single' & more",
+	"semi;colon and space",
+	"bad \\xff\\xfe utf-8 \\xc3",
+	"back\\slash \\u2028 line separator \\u202e bidi \\x7f",
+};
+
 struct profile *sample_profile_hostile(void)
 {
 	struct profile *p = sample_profile_bare();

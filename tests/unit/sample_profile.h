@@ -29,6 +29,10 @@ struct profile *sample_profile_deep(size_t n);
  */
 struct profile *sample_profile_hostile(void);
 
+/* Names of its spans as every output shall show them, where quotes, markup and separators mean nothing. */
+enum { SAMPLE_HOSTILE_NAMES = 5 };
+extern const char *const sample_hostile_names[SAMPLE_HOSTILE_NAMES];
+
 /* The building blocks; each asserts that it succeeds. */
 uint32_t sample_string(struct profile *p, const char *text);
 uint32_t sample_module(struct profile *p, const char *path, uint8_t id_byte, uint64_t start);

@@ -235,13 +235,6 @@ static size_t n_attributes(const Otlp__ProfilesDictionary *t, const char *value)
 /* Quotes, markup and separators mean nothing here and stay. */
 static void hostile_names_come_out_escaped(void **state)
 {
-	static const char *const want[] = {
-		"GET:/\\x1b[31mred\\x1b[0m\\x07\\x0d\\x0anext line\\x09tab",
-		"</script><script>alert(1)</script><!-- \"quoted\" 'single' & more",
-		"semi;colon and space",
-		"bad \\xff\\xfe utf-8 \\xc3",
-		"back\\slash \\u2028 line separator \\u202e bidi \\x7f",
-	};
 	struct profile *p = sample_profile_hostile();
 	Otlp__ProfilesData *m = decode(p);
 	const Otlp__ProfilesDictionary *t = m->dictionary;
@@ -249,9 +242,9 @@ static void hostile_names_come_out_escaped(void **state)
 
 	for (size_t i = 0; i < t->n_string_table; i++)
 		assert_harmless(t->string_table[i]);
-	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
-		assert_int_equal(n_functions(t, want[i]), 1);
-		assert_true(n_attributes(t, want[i]) >= 1);
+	for (size_t i = 0; i < SAMPLE_HOSTILE_NAMES; i++) {
+		assert_int_equal(n_functions(t, sample_hostile_names[i]), 1);
+		assert_true(n_attributes(t, sample_hostile_names[i]) >= 1);
 	}
 	for (size_t i = 1; i < t->n_mapping_table; i++)
 		found |= !strcmp(text(m, t->mapping_table[i]->filename_strindex),

@@ -305,22 +305,15 @@ static size_t n_labels(const Pprof__Profile *m, const char *value)
 /* Quotes, markup and separators mean nothing here and stay. */
 static void hostile_names_come_out_escaped(void **state)
 {
-	static const char *const want[] = {
-		"GET:/\\x1b[31mred\\x1b[0m\\x07\\x0d\\x0anext line\\x09tab",
-		"</script><script>alert(1)</script><!-- \"quoted\" 'single' & more",
-		"semi;colon and space",
-		"bad \\xff\\xfe utf-8 \\xc3",
-		"back\\slash \\u2028 line separator \\u202e bidi \\x7f",
-	};
 	struct profile *p = sample_profile_hostile();
 	Pprof__Profile *m = decode(p);
 	bool found = false;
 
 	for (size_t i = 0; i < m->n_string_table; i++)
 		assert_harmless(m->string_table[i]);
-	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
-		assert_int_equal(n_functions(m, want[i]), 1);
-		assert_true(n_labels(m, want[i]) >= 1);
+	for (size_t i = 0; i < SAMPLE_HOSTILE_NAMES; i++) {
+		assert_int_equal(n_functions(m, sample_hostile_names[i]), 1);
+		assert_true(n_labels(m, sample_hostile_names[i]) >= 1);
 	}
 	for (size_t i = 0; i < m->n_mapping; i++)
 		found |=

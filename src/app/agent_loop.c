@@ -151,7 +151,7 @@ static void save_all(struct agent *a)
 
 		store_save_task(a->store, t);
 		for (size_t k = 0; k < t->runs.n; k++)
-			store_save_run(a->store, t, &t->runs.at[k]);
+			agent_save_run(a, t, &t->runs.at[k]);
 	}
 	store_save_watermarks(a->store, &a->watermarks);
 }

@@ -147,6 +147,8 @@ void agent_log(struct agent *a, enum log_level level, const char *format, ...)
 /* agent_tasks.c */
 void agent_tasks_init(struct agent *a);
 int agent_restore(struct agent *a);
+/* Into the store: not as finished before its server knows, which is made up for after a restart. */
+void agent_save_run(struct agent *a, const struct schedule_task *t, const struct schedule_run *run);
 void agent_on_span(void *ctx, struct profile *profile, uint32_t span,
 		   const struct gate_endpoint *ep);
 /* Carries out what the schedule wants until it wants nothing more. */

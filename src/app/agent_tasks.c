@@ -131,16 +131,30 @@ static int64_t on_last_command(void *ctx, const char *source, uint32_t instance_
 	return i ? watermarks_get(&a->watermarks, watermark_key(source, i->service, i->name)) : -1;
 }
 
-/* From now on the run is over in the store, too: see save(). */
+void agent_save_run(struct agent *a, const struct schedule_task *t, const struct schedule_run *run)
+{
+	struct schedule_run r = *run;
+
+	if (r.untold)
+		r.state = TASK_STATE_FLUSHING;
+	store_save_run(a->store, t, &r);
+}
+
+/* From now on the run is over in the store, too. */
 static void on_reported(void *ctx, const char *source, const char *task_id, const char *instance)
 {
 	struct agent *a = ctx;
 	const struct schedule_task *t = schedule_find(a->schedule, source, task_id);
 
-	for (size_t i = 0; a->store && t && i < t->runs.n; i++)
-		if (t->runs.at[i].state == TASK_STATE_FINISHED &&
-		    !strcmp(t->runs.at[i].instance, instance))
-			store_save_run(a->store, t, &t->runs.at[i]);
+	for (size_t i = 0; t && i < t->runs.n; i++) {
+		struct schedule_run *r = &t->runs.at[i];
+
+		if (r->state != TASK_STATE_FINISHED || strcmp(r->instance, instance))
+			continue;
+		r->untold = false;
+		if (a->store)
+			agent_save_run(a, t, r);
+	}
 }
 
 void agent_tasks_init(struct agent *a)
@@ -245,15 +259,18 @@ static void save(struct agent *a, const struct schedule_action *act)
 	if (!a->store || !act->task)
 		return;
 	store_save_task(a->store, act->task);
-	for (size_t i = 0; i < act->task->runs.n; i++) {
-		struct schedule_run r = act->task->runs.at[i];
+	for (size_t i = 0; i < act->task->runs.n; i++)
+		if (!strcmp(act->task->runs.at[i].instance, act->instance))
+			agent_save_run(a, act->task, &act->task->runs.at[i]);
+}
 
-		if (strcmp(r.instance, act->instance))
-			continue;
-		/* Its server does not know yet, which is made up for if there is a restart before it does. */
-		if (act->kind == SCHEDULE_FINISHED && has_sink(a, act->source))
-			r.state = TASK_STATE_FLUSHING;
-		store_save_run(a->store, act->task, &r);
+static void mark_untold(struct agent *a, const struct schedule_action *act)
+{
+	for (size_t i = 0; act->task && has_sink(a, act->source) && i < act->task->runs.n; i++) {
+		struct schedule_run *r = &act->task->runs.at[i];
+
+		if (r->state == TASK_STATE_FINISHED && !strcmp(r->instance, act->instance))
+			r->untold = true;
 	}
 }
 
@@ -288,6 +305,7 @@ static void do_finished(struct agent *a, const struct schedule_action *act)
 	struct instance made_up;
 	const struct instance *i = instance_of(a, act, &made_up);
 
+	mark_untold(a, act);
 	save(a, act);
 	for (size_t k = 0; i && k < a->links.n; k++)
 		if (a->links.at[k].sink)

@@ -47,6 +47,7 @@ struct schedule_run {
 	enum task_event how;    /* how it stopped */
 	bool started;           /* SCHEDULE_FINISHED is due, or was given */
 	bool resume;            /* was running when the agent stopped */
+	bool untold;            /* FINISHED, and its server does not know yet */
 	uint32_t n_spans;       /* handed to the sinks */
 	int64_t started_ms;     /* epoch; 0: not yet */
 	int64_t finished_ms;    /* epoch; 0: not yet */

@@ -167,7 +167,7 @@ class Agent(Case):
         self.assertIsNone(target.poll())
         self.assert_segments_are_sound()
 
-    def test_last_command_time_of_a_full_disk_is_written_later(self):
+    def test_what_a_full_disk_kept_from_the_store_is_written_later(self):
         disk = os.path.join(self.folder, 'disk')
         os.mkdir(disk)
         if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=320k', 'none', disk]).returncode:
@@ -176,20 +176,29 @@ class Agent(Case):
         with open(os.path.join(disk, 'filler'), 'wb', buffering=0) as f, contextlib.suppress(OSError):
             while f.write(b'x' * 4096):
                 pass
-        self.start_target('shop-1', '/slow=sleep:60')
+        target = self.start_target('shop-1', '/slow=sleep:60')
         agent = self.start_agent(store='disk/store')
         self.wait(lambda: 'event=store_failing' in self.text())
         self.wait(lambda: self.oap.instances)
-        self.oap.create_task('shop', '/slow', threshold=10, count=1)
+        task = self.oap.create_task('shop', '/slow', threshold=10, count=1)
         create = self.oap.tasks[0].create
         self.wait(lambda: any(p[2] == create for p in self.oap.polls))
+        self.wait(lambda: self.oap.segments)
+        self.oap.moods['reportTaskFinish'] = 'unavailable'
+        self.end(target)
+        self.wait(lambda: ('reportTaskFinish', False) in self.oap.calls)
         os.unlink(os.path.join(disk, 'filler'))
         self.wait(lambda: 'event=store_recovered' in self.text(), 40)
         self.end(agent)
+        self.oap.moods.clear()
         polls = len(self.oap.polls)
+        self.start_target('shop-1', '/slow=sleep:60')
         self.start_agent(store='disk/store')
         self.wait(lambda: len(self.oap.polls) > polls)
         self.assertEqual(self.oap.polls[-1][2], create)
+        # It was over, but its server had not been told.
+        self.wait(lambda: self.oap.finishes)
+        self.assertEqual(self.oap.finishes, [('shop', 'shop-1', task)])
 
     def test_mutual_tls_by_name_after_one_that_does_not_resolve(self):
         """With the filter of system calls in force: the files were read before, names and handshakes come after."""

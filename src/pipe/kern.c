@@ -35,8 +35,12 @@
 #define WAKE_BYTES_DIVISOR 4  /* the reader is woken when the ring is filled by this fraction */
 #define TICK_RING_DIVISOR  32 /* a ring of ticks is at most this fraction of the common one */
 #define TICK_RINGS_MAX     64 /* CPUs that have one: 4.8 MB; the ticks of others use the common ring */
-#define LOG_BYTES          65536
-#define WALK_COST_DIVISOR  100 /* walks of stuck threads take at most this fraction of the time */
+/*
+ * Of the verifier's words for a program that is refused, the last are what counts. Linux before 6.4 keeps
+ * the first ones and then says ENOSPC, so there is room for all; what is not used is never touched.
+ */
+#define LOG_BYTES         (16U << 20)
+#define WALK_COST_DIVISOR 100 /* walks of stuck threads take at most this fraction of the time */
 
 struct gate_count { /* as in bpf/maps.bpf.h */
 	uint32_t n_started;

@@ -40,16 +40,18 @@ static const char *missing_capabilities(void)
 	return cap_missing(effective, cap_perfmon) ? "CAP_PERFMON" : "";
 }
 
-/* The verifier's last line but its statistics, for the message. */
-static const char *log_reason(char *log)
+const char *loaderror_reason(char *log)
 {
 	char *end = strstr(log, "\nprocessed "), *start;
 
 	if (!end)
-		return log[0] ? log : "no reason given";
+		end = log + strlen(log);
+	while (end > log && end[-1] == '\n')
+		end--;
 	*end = '\0';
 	start = strrchr(log, '\n');
-	return start ? start + 1 : log;
+	start = start ? start + 1 : log;
+	return start[0] ? start : "no reason given";
 }
 
 int loaderror_explain(int r, char *log, struct errmsg *e)
@@ -78,5 +80,5 @@ int loaderror_explain(int r, char *log, struct errmsg *e)
 	return errmsg_set(
 		e, r,
 		"cannot load the BPF programs: kernel %s refuses them (%s): %s; spanprof needs Linux 6.1 or later",
-		u.release, strerror(-r), log_reason(log));
+		u.release, strerror(-r), loaderror_reason(log));
 }

@@ -10,5 +10,7 @@
 
 /* Sets the message for a load that failed with r; log: the verifier's, changed. Returns r. */
 int loaderror_explain(int r, char *log, struct errmsg *e);
+/* The last line of the verifier's log but its statistics; the log is changed. */
+const char *loaderror_reason(char *log);
 
 #endif

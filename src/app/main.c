@@ -4,13 +4,17 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "app/command.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 
-enum { MMAP_BYTES = 128 * 1024 };
+enum {
+	MMAP_BYTES = 128 * 1024,
+	STACK_MIN_BYTES = 1 << 20, /* libdw alone takes more than 128 KiB to read a file's lines */
+};
 
 static const struct command commands[] = {
 	{"run", "profile the slow calls of processes: where did their time go", cmd_run},
@@ -61,6 +65,19 @@ static int written(int status)
 	return status ? status : EXIT_FAILED;
 }
 
+/* It is not raised here: a program that is started has the limit that spanprof was started with. */
+static bool stack_suffices(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= STACK_MIN_BYTES)
+		return true;
+	fprintf(stderr,
+		"spanprof: error: the limit of the stack is %llu KiB, spanprof needs at least %d; raise it with 'ulimit -s'\n",
+		(unsigned long long)limit.rlim_cur / 1024, STACK_MIN_BYTES / 1024);
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	static char help_option[] = "--help";
@@ -87,6 +104,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (strcmp(argv[1], commands[i].name) != 0)
 			continue;
+		if (!stack_suffices())
+			return EXIT_FAILED;
 		return written(commands[i].fn(argc - 1, argv + 1));
 	}
 	fprintf(stderr, "spanprof: error: there is no command '%s'; see 'spanprof --help'\n",

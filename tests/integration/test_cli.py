@@ -119,6 +119,14 @@ def few_files():
     one_line(done.returncode, done.stderr, 1, "files", "20", "ulimit")
 
 
+@cases(["report x", "run -p 1 --endpoint request"])
+def small_stack(arguments):
+    """Libraries crash on one, at the end of a run."""
+    text = f'ulimit -s 128; exec "$0" {arguments}'
+    done = subprocess.run(["sh", "-c", text, SPANPROF], capture_output=True, text=True, timeout=60, check=False)
+    one_line(done.returncode, done.stderr, 1, "stack", "128 KiB", "ulimit -s")
+
+
 def sleeper():
     return Target("phases-gcc-O2", "-w", "a=sleep:1")
 

@@ -463,7 +463,7 @@ static __always_inline int end(struct pt_regs *ctx, bool may_sleep)
 {
 	struct thread *t = bpf_task_storage_get(&threads, bpf_get_current_task_btf(), 0, 0);
 	__u64 cookie = bpf_get_attach_cookie(ctx);
-	__u64 sp = ctx->sp + WIRE_COOKIE_SP(cookie), ip = ctx->ip - WIRE_COOKIE_OFF(cookie);
+	__u64 sp = entry_sp(cookie, ctx->sp, ctx->bp), ip = ctx->ip - WIRE_COOKIE_OFF(cookie);
 	__u32 ep_id = WIRE_COOKIE_EP(cookie), slot = WIRE_SPANS_MAX;
 	struct wire_endpoint *ep;
 	int what;

@@ -380,6 +380,32 @@ static void ends_by_an_end_function(void **state)
 	rig_close(&rig);
 }
 
+/* An end behind a frame pointer: SP is what it was at the first instruction, not what it is there. */
+static void ends_behind_a_frame_pointer(void **state)
+{
+	struct wire_endpoint config = {
+		.flags = WIRE_EP_F_END_PROBE | WIRE_EP_F_END_OPS,
+		.n_leave_ops = 5,
+		.leave_ops = {{.code = WIRE_OP_REG, .arg = WIRE_REG_RSP},
+			      {.code = WIRE_OP_DEREF, .size = 8},
+			      {.code = WIRE_OP_SAVE, .arg = 0},
+			      {.code = WIRE_OP_IMM, .imm = (__s64)(uintptr_t)rig_site},
+			      {.code = WIRE_OP_SUB, .arg = 0}},
+	};
+	struct rig rig;
+
+	config.leave_ops[config.n_leave_ops++] = (struct wire_op){.code = WIRE_OP_IF_EQ};
+	rig_open(&rig, NULL);
+	rig_endpoint(&rig, 0, leaf, &config);
+	rig_attach(&rig, rig.programs.end_fd, framed_site,
+		   WIRE_COOKIE(0, 1, framed_site - (const char *)(uintptr_t)framed) |
+			   WIRE_COOKIE_F_RBP | WIRE_COOKIE_F_WIDE);
+	rig_call(leaf, NULL);
+	rig_call(framed, NULL);
+	assert_calls(&rig, 0, 1, 1);
+	rig_close(&rig);
+}
+
 static void *exit_inside(void *arg)
 {
 	rig_call(leave_thread, arg);
@@ -467,6 +493,7 @@ int main(void)
 		cmocka_unit_test(enters_behind_a_frame_pointer),
 		cmocka_unit_test(own_probes_are_for_their_process_alone),
 		cmocka_unit_test(ends_by_an_end_function),
+		cmocka_unit_test(ends_behind_a_frame_pointer),
 		cmocka_unit_test(thread_exit_ends_spans),
 		cmocka_unit_test(profiles_slow_call),
 	};

@@ -265,6 +265,17 @@ static __always_inline __u64 entry_sp(__u64 cookie, __u64 sp, __u64 bp)
 	return (cookie & WIRE_COOKIE_F_RBP ? bp : sp) + WIRE_COOKIE_SP(cookie);
 }
 
+static __always_inline void call_count(struct thread *t, struct wire_latency *l, __u32 ep_id)
+{
+	__u64 bit = 1ULL << (ep_id & 63);
+
+	__sync_fetch_and_add(&l->n_enter, 1);
+	if (t->seen_eps & bit)
+		return;
+	t->seen_eps |= bit;
+	__sync_fetch_and_add(&l->n_threads, 1);
+}
+
 static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -310,7 +321,7 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 	}
 	if ((ep->flags & WIRE_EP_F_END_PROBE) && (t->open_eps >> (call.ep_id & 63) & 1))
 		spans_restart(t, call.ep_id, call.sp);
-	__sync_fetch_and_add(&l->n_enter, 1);
+	call_count(t, l, call.ep_id);
 	opaque(slot);
 	if (slot >= WIRE_SPANS_MAX) {
 		__sync_fetch_and_add(&l->n_unknown, 1);

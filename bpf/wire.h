@@ -430,6 +430,7 @@ struct wire_latency {
 	__u64 n_slow;  /* calls whose duration is above the threshold */
 	__u64 n_unknown; /* calls whose end was not seen (return site not known, unwound, nested too deep) */
 	__u64 n_unwound; /* of those, left by an exception or longjmp */
+	__u64 n_threads; /* threads by which the slot was called, for whatever endpoint */
 	__u64 sum_ns;
 	__u64 max_ns;
 	__u32 bucket[WIRE_HIST_BUCKETS];

@@ -2,7 +2,8 @@
 /*
  * probes_count.c: counts calls of candidate functions on the running process and ranks them.
  *
- * Functions are probed in batches. Each batch first gets a short trial, in which the call sites
+ * What serves requests is called often, takes long, and several threads do it: workers, be they of one
+ * process or of several. Functions are probed in batches. Each batch first gets a short trial, in which the call sites
  * become known; what is called so often in it that counting would be felt is left out of the long
  * look. Invariant: what is shown of a function was counted in the time that it is divided by, when
  * the whole batch was attached.
@@ -27,10 +28,13 @@ enum { INSTANCE = 1, BATCH = 60, POLL_MS = 20 };
 enum { TRIAL_MS = 100, TRIALS_MAX = 3, BUSY_CALLS_PER_S = 20000 };
 /* Of so many calls a second half of the time counts for the rank, of fewer much less. */
 #define HOUSEKEEPING_PER_S 4.0
+/* What a single thread does, beside others that share their work, is worth this much of its time. */
+#define LONE_THREAD 0.1
 
 struct counted {
 	const struct candidate *f;
 	struct latency l;
+	uint64_t n_threads;
 	uint64_t ns;   /* how long it was watched; 0: not at all */
 	bool too_busy; /* counted in the trial only */
 };
@@ -87,7 +91,9 @@ static int read_batch(struct engine *engine, struct counted *batch, size_t n, bo
 
 		if (batch[i].too_busy)
 			continue;
-		r = engine_latency(engine, id++, &batch[i].l);
+		r = engine_latency(engine, id, &batch[i].l);
+		if (r == 0)
+			r = engine_n_threads(engine, id++, &batch[i].n_threads);
 		if (r == 0 && is_end)
 			latency_sub(&batch[i].l, &before);
 	}
@@ -176,14 +182,18 @@ static double load_of(const struct counted *k)
 
 /*
  * What a request takes on a loaded server comes first. What is called about once a second, or once at
- * all, is housekeeping: its time counts for little, however much it is (a timer that is asleep).
+ * all, is housekeeping: its time counts for little, however much it is (a timer that is asleep). So
+ * does that of one thread, where several share other work (a poll that times out). Where all is done by
+ * one thread, as in an event loop, the order is as without.
  */
 static double rank_of(const struct counted *k)
 {
 	double n = k->l.n_enter ? (double)(k->l.n_enter - 1) : 0; /* one call tells of no rate */
 	double rate = k->ns ? n * 1e9 / (double)k->ns : 0;
 
-	return load_of(k) * (rate * rate) / (rate * rate + HOUSEKEEPING_PER_S * HOUSEKEEPING_PER_S);
+	double requests = rate * rate / (rate * rate + HOUSEKEEPING_PER_S * HOUSEKEEPING_PER_S);
+
+	return load_of(k) * requests * (k->n_threads > 1 ? 1 : LONE_THREAD);
 }
 
 /* Of those without a rank, on a server that is nearly idle, the load tells the most. */
@@ -207,9 +217,10 @@ static void print_counted(const struct counted *k)
 
 	format_duration(p50, sizeof(p50), latency_quantile(&k->l, 0.5));
 	format_duration(max, sizeof(max), k->l.max_ns);
-	printf("%9.1f  %8" PRIu64 "  %8" PRIu64 "  %10s  %10s  %6.1f %%  %-5s  %s%s\n",
+	printf("%9.1f  %8" PRIu64 "  %8" PRIu64 "  %10s  %10s  %6.1f %%  %7" PRIu64
+	       "  %-5s  %s%s\n",
 	       k->ns ? (double)k->l.n_enter * 1e9 / (double)k->ns : 0, k->l.n_enter, k->l.n_leave,
-	       k->l.n_leave ? p50 : "-", k->l.n_leave ? max : "-", 100 * load_of(k),
+	       k->l.n_leave ? p50 : "-", k->l.n_leave ? max : "-", 100 * load_of(k), k->n_threads,
 	       k->f->site.cheap ? "cheap" : "DEAR",
 	       text_show(name, sizeof(name), k->f->function.name),
 	       k->too_busy ? "  (too busy to watch longer)" : "");
@@ -222,8 +233,8 @@ static void print_result(struct count *k, const struct candidates *list)
 	k->n -= k->n_no_time;
 	if (k->n)
 		qsort(k->at, k->n, sizeof(*k->at), by_rank);
-	printf("%9s  %8s  %8s  %10s  %10s  %8s  %-5s  %s\n", "calls/s", "calls", "ends", "p50",
-	       "max", "in it", "cost", "function");
+	printf("%9s  %8s  %8s  %10s  %10s  %8s  %7s  %-5s  %s\n", "calls/s", "calls", "ends", "p50",
+	       "max", "in it", "threads", "cost", "function");
 	for (size_t i = 0; i < k->n; i++) {
 		if (k->at[i].l.n_enter)
 			print_counted(&k->at[i]);

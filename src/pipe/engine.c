@@ -624,6 +624,11 @@ int engine_latency(struct engine *e, uint32_t ep_id, struct latency *ret)
 	return kern_latency(e->kern, ep_id, ret);
 }
 
+int engine_n_threads(struct engine *e, uint32_t ep_id, uint64_t *ret)
+{
+	return kern_n_threads(e->kern, ep_id, ret);
+}
+
 int engine_runtime(const struct engine *e, struct bpftime *ret)
 {
 	return kern_bpf_runtime(e->kern, NULL, ret);

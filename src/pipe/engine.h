@@ -116,6 +116,8 @@ int engine_finish(struct engine *e, uint64_t now_ns);
 void engine_stop(struct engine *e);
 
 int engine_latency(struct engine *e, uint32_t ep_id, struct latency *ret);
+/* The threads by which it was called; of an engine that has removed no endpoint. */
+int engine_n_threads(struct engine *e, uint32_t ep_id, uint64_t *ret);
 /* BPF counters and user-space counters together. */
 int engine_counters(struct engine *e, struct counters *ret);
 /* Run time of the BPF programs, while it is counted: see bpftime.h. */

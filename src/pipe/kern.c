@@ -449,6 +449,20 @@ int kern_latency(const struct kern *k, uint32_t ep_id, struct latency *ret)
 	return 0;
 }
 
+int kern_n_threads(const struct kern *k, uint32_t ep_id, uint64_t *ret)
+{
+	struct wire_latency *l = k->percpu;
+	uint64_t sum = 0;
+	int r = result(bpf_map_lookup_elem(bpf_map__fd(k->skel->maps.latency), &ep_id, l));
+
+	if (r)
+		return r;
+	for (size_t i = 0; i < k->n_cpus; i++)
+		sum += l[i].n_threads;
+	*ret = sum;
+	return 0;
+}
+
 int kern_counters(const struct kern *k, struct counters *ret)
 {
 	uint64_t *v = k->percpu;

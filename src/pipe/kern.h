@@ -85,6 +85,8 @@ int kern_gate_clear(struct kern *k, const struct wire_gate_key *key);
 
 /* Sums over the CPUs since kern_new. */
 int kern_latency(const struct kern *k, uint32_t ep_id, struct latency *ret);
+/* The threads that called it; the endpoint must be the first one in its slot. */
+int kern_n_threads(const struct kern *k, uint32_t ep_id, uint64_t *ret);
 /* Sets the first WIRE_C_MAX counters of ret; the others are left as they are. */
 int kern_counters(const struct kern *k, struct counters *ret);
 

@@ -121,6 +121,7 @@ static void counts_calls_of_threads(void **state)
 {
 	enum { THREADS = 16 };
 	pthread_t threads[THREADS];
+	uint64_t n_threads;
 	struct rig rig;
 
 	rig_open(&rig, NULL);
@@ -131,6 +132,8 @@ static void counts_calls_of_threads(void **state)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(rig_counter(&rig, WIRE_C_NO_STORAGE), 0);
 	assert_calls(&rig, 0, THREADS * 20000, THREADS * 20000);
+	assert_int_equal(kern_n_threads(rig.kern, 0, &n_threads), 0);
+	assert_int_equal(n_threads, THREADS);
 	rig_close(&rig);
 }
 

@@ -493,15 +493,18 @@ def endpoints_are_found_by_counting(name):
             check(calls > 20 and 0.7 * calls <= ends <= calls + 2, f"{rows[function]}")
 
 
-@test
-def what_serves_requests_comes_before_housekeeping():
-    """A timer's function that is asleep nearly all the time has more time in it than the workers' one."""
-    with Target("housekeeping") as target:
-        status, out, err = spanprof("probes", "-p", target.pid, "--count", "4s", seconds=120)
+@cases(["threads", "prefork"])
+def what_serves_requests_comes_before_housekeeping(kind):
+    """What one thread does, a timer or a poll, has more time in it than what the two workers do together."""
+    with Target("housekeeping", *[kind] * (kind == "prefork")) as target:
+        status, out, err = spanprof("probes", "-p", target.pid, "--count", "3s", seconds=120)
     check(status == 0, err)
+    check(out.splitlines()[0].split()[-3] == "threads", out)
     rows = [row.split() for row in out.splitlines()[1:]]
-    check([row[-1] for row in rows] == ["handle_request", "process_timer_query"], out)
-    check(int(rows[0][2]) > 50 and int(rows[1][2]) > 0, out)
+    check([row[-1] for row in rows] == ["handle_request", "process_poll_event", "process_timer_query"], out)
+    check([row[-3] for row in rows] == ["2", "1", "1"], out)
+    check(float(rows[1][-5]) > float(rows[0][-5]), f"the poll has more time in it: {out}")
+    check(int(rows[0][2]) > 50 and int(rows[1][2]) > 10 and int(rows[2][2]) > 0, out)
 
 
 @test
@@ -574,6 +577,7 @@ def probes_see_workers_that_are_forked_later():
         # Two workers of 5 connections each cannot have served these.
         check(calls > 10, f"the calls of later workers are counted: {out}")
         check(ends > calls * 0.7, f"ends are seen: {out}")
+        check(int(rows["ap_process_async_request"][-3]) > 2, f"each worker is a thread: {out}")
         check(calls / 12 < rate <= calls / 3 + 1, f"calls are divided by the time in which they were counted: {out}")
         status, out, err = spanprof("probes", "-p", server.pid, "--for", "3s", "--check",
                                     "ap_process_async_request(str(*(arg0+336)))")

@@ -167,10 +167,13 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 				end_send(t, s, slot, reason, now, &wall, false);
 		}
 	} else {
+		bool is_slow = end_is_known(reason) && now - s->start_ns > s->threshold_ns;
+
 		if (s->flags & SPAN_F_PROMOTE_FAILED)
 			count(WIRE_C_RING_FULL_PROMOTED);
-		if ((s->flags & SPAN_F_REPORT_SLOW) && end_is_known(reason) &&
-		    now - s->start_ns > s->threshold_ns)
+		else if (is_slow && state == SPAN_PENDING && !(s->flags & SPAN_F_REPORT_SLOW))
+			count(WIRE_C_SLOW_UNSEEN);
+		if (is_slow && (s->flags & SPAN_F_REPORT_SLOW))
 			end_send(t, s, slot, reason, now, &wall, true);
 	}
 	if (s->ep_id < WIRE_EP_MAX)
@@ -453,6 +456,7 @@ __noinline int span_promote(struct thread *t, __u32 slot, __u64 now, __u64 at_ns
 	if (!span_move(s, tag, SPAN_PROMOTING, SPAN_PROFILING)) {
 		gate_give_back(n);
 		bpf_ringbuf_discard(p, BPF_RB_NO_WAKEUP);
+		count(WIRE_C_SLOW_UNSEEN);
 		return 0;
 	}
 	ring_submit(p, true);

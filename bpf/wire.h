@@ -449,6 +449,7 @@ enum wire_counter {
 	WIRE_C_NAMED_LIMIT,        /* slow span not profiled: too many outer spans on its thread */
 	WIRE_C_PARALLEL_LIMIT,     /* slow span not profiled: --max-parallel */
 	WIRE_C_SPAN_LIMIT,         /* slow span not profiled: --max-samples */
+	WIRE_C_SLOW_UNSEEN,        /* slow span not profiled: over before anything looked at it */
 	WIRE_C_WINDOW_FAULT,       /* window could not be read */
 	WIRE_C_WINDOW_TRUNCATED,   /* window larger than the limit */
 	WIRE_C_FOREIGN_STACK, /* SP outside the span's stack: coroutine or alternate signal stack */

@@ -202,8 +202,9 @@ static void print_left_out(struct text *t, uint64_t n)
 		{COUNTER_NAME_MISMATCH, "match="},
 		{WIRE_C_NAMED_LIMIT, "too many open spans"},
 		{WIRE_C_RING_FULL_PROMOTED, "--ring"},
+		{WIRE_C_SLOW_UNSEEN, "over before a snapshot was due"},
 	};
-	char reasons[128] = "", buf[192];
+	char reasons[192] = "", buf[256];
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
 		if (t->p->counters.v[table[i].counter])

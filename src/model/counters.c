@@ -32,6 +32,8 @@ static const struct counter_text table[] = {
 	 "slow spans not profiled because as many as allowed were open: --max-parallel", true},
 	{"span_limit",
 	 "slow spans not profiled because as many as allowed have been: --max-samples", false},
+	{"slow_unseen", "slow spans not profiled because they were over before a snapshot was due",
+	 false},
 	{"window_fault",
 	 "snapshots without a stack because it could not be read: its pages are swapped out", true},
 	{"window_truncated",

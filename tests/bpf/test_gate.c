@@ -174,6 +174,29 @@ static void clearing_ends_records(void **state)
 	rig_close(&rig);
 }
 
+static ENDPOINT long spin(void *arg)
+{
+	rig_spin(2 * MS);
+	return 0;
+}
+
+/* Nothing looks at a thread that stays on its CPU here: there is no tick. */
+static void unseen_slow_calls_are_counted(void **state)
+{
+	struct rig rig;
+
+	rig_open(&rig, NULL);
+	set_gate(&rig, &open_gate);
+	rig_endpoint(&rig, 0, spin, NULL);
+	for (int i = 0; i < 20; i++)
+		rig_call(spin, NULL);
+	rig_drain(&rig);
+	assert_int_equal(rig_latency(&rig, 0).n_slow, 20);
+	assert_int_equal(rig_count(&rig, WIRE_K_PROMOTED) + rig_counter(&rig, WIRE_C_SLOW_UNSEEN),
+			 20);
+	rig_close(&rig);
+}
+
 static void reports_slow_calls(void **state)
 {
 	const struct wire_endpoint config = {.flags = WIRE_EP_F_REPORT_SLOW};
@@ -284,6 +307,7 @@ int main(void)
 		cmocka_unit_test(limits_parallel_spans),
 		cmocka_unit_test(nested_spans_share_snapshots),
 		cmocka_unit_test(clearing_ends_records),
+		cmocka_unit_test(unseen_slow_calls_are_counted),
 		cmocka_unit_test(reports_slow_calls),
 		cmocka_unit_test(overflow_is_counted_exactly),
 		cmocka_unit_test(large_windows_are_cut),

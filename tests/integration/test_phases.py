@@ -157,6 +157,18 @@ def limits_are_kept_and_counted():
 
 
 @test
+def each_slow_call_is_profiled_or_counted():
+    """Most last hardly longer than the threshold, and one may be profiled at a time."""
+    profile, _ = profile_phases("gcc-O2", "-t", 4, "-n", 40, "a=spin:2", "b=sleep:3", options=(
+        "--min-duration", "2ms", "--max-parallel", "1"))
+    (endpoint,) = profile.endpoints
+    named = sum(n["slow"] for n in endpoint["names"])
+    missing = sum(profile.counters.get(name, 0) for name in ("parallel_limit", "slow_unseen"))
+    check(endpoint["calls"] == 320 == endpoint["slow"], f"{endpoint['slow']} slow calls of {endpoint['calls']}")
+    check(named and named + missing == 320, f"{named} in names, {profile.counters}")
+
+
+@test
 def losses_are_told():
     """A buffer that is far too small: what is said to be lost is what is missing, by the target's own count."""
     profile, truth = profile_phases("gcc-O2", "-t", 8, "-n", 30, "a=deep:4,spin:3", endpoint="request", options=(

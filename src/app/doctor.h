@@ -16,7 +16,7 @@ struct finding {
 	enum finding_level level;
 	const char *group; /* a literal */
 	char what[64];
-	char text[256];
+	char text[768];
 	char fix[256]; /* "" when there is nothing to do */
 };
 

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* doctor_process.c: how well one process can be profiled. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "app/doctor.h"
 #include "app/inspect.h"
 #include "base/text.h"
+#include "code/coverage.h"
+#include "code/debugfile.h"
 #include "code/section.h"
 #include "probe/plan.h"
 #include "proc/process.h"
@@ -116,13 +119,62 @@ static void note_presets(struct doctor *d, const struct inspect *i)
 	presets_free(all);
 }
 
-static void note_module(struct doctor *d, struct binary *b, bool is_exe)
+/* "99.8 % of 1812 KB (not f, g, h and 3 more)", or without what cannot be told. */
+static void format_coverage(const struct coverage *c, char *buf, size_t n)
+{
+	size_t used = 0, shown = c->n_without < COVERAGE_NAMES ? c->n_without : COVERAGE_NAMES;
+	double share = c->code_bytes ? 100.0 * (double)c->covered_bytes / (double)c->code_bytes : 0;
+
+	/* Not all is never 100 %. */
+	if (share > 99.9 && c->covered_bytes < c->code_bytes)
+		share = 99.9;
+	used += (size_t)snprintf(buf, n, "%s%.*f %% of %" PRIu64 " KB",
+				 c->is_cut ? "at least " : "", share < 100 ? 1 : 0, share,
+				 (c->code_bytes + 999) / 1000);
+	for (size_t i = 0; i < shown && used < n; i++)
+		used += (size_t)snprintf(buf + used, n - used, "%s%.48s", i ? ", " : " (not ",
+					 c->without[i]);
+	if (used < n && c->n_without > shown)
+		used += (size_t)snprintf(buf + used, n - used, " and %zu more",
+					 c->n_without - shown);
+	if (used < n && shown)
+		snprintf(buf + used, n - used, ")");
+}
+
+/* What is known of the unwind data; false: there is none. */
+static bool describe_cfi(struct module *m, struct symtab *st, char *buf, size_t n)
+{
+	struct coverage c;
+	struct section sec;
+	bool has = section_find(m, ".eh_frame", &sec) || section_find(m, ".debug_frame", &sec);
+
+	if (has && coverage_read(m, st, &c) == 0 && c.code_bytes)
+		format_coverage(&c, buf, n);
+	else
+		snprintf(buf, n, "%s", has ? "yes" : "NO");
+	return has;
+}
+
+/* Where its debug file is or, when it has need of one, where it is not. */
+static void describe_debugfile(struct binary *b, bool needed, const char *dirs, char *buf, size_t n)
+{
+	const struct debugfile *f = binary_debugfile(b);
+
+	buf[0] = '\0';
+	if (f)
+		snprintf(buf, n, "; debug file %s", debugfile_path(f));
+	else if (needed)
+		snprintf(buf, n, "; debug file none, looked in %s", dirs);
+}
+
+static void note_module(struct doctor *d, struct binary *b, bool is_exe, const char *debug_dirs)
 {
 	struct module *m = binary_module(b);
 	struct symtab *st = binary_symtab(b);
+	char unwind[256], debug[256];
 	struct symbols s = {0};
 	struct section sec;
-	bool cfi = section_find(m, ".eh_frame", &sec) || section_find(m, ".debug_frame", &sec);
+	bool cfi = describe_cfi(m, st, unwind, sizeof(unwind));
 	bool dwarf = section_find(m, ".debug_info", &sec) || binary_debugfile(b);
 	bool partial;
 	const char *fix = NULL;
@@ -134,13 +186,14 @@ static void note_module(struct doctor *d, struct binary *b, bool is_exe)
 		fix = "stacks through it stop, or follow frame pointers";
 	else if (is_exe && partial)
 		fix = "install its debug symbols (-dbgsym) to see static functions and lines";
+	describe_debugfile(b, partial || !dwarf, debug_dirs, debug, sizeof(debug));
 	doctor_add(d,
 		   !cfi                ? FINDING_WARN
 		   : is_exe && partial ? FINDING_NOTE
 				       : FINDING_OK,
 		   GROUP_MODULES, text_base_name(module_path(m)), fix,
-		   "unwind data %s; %zu functions, %s; lines %s", cfi ? "yes" : "NO", s.n,
-		   s.n ? best_source(&s) : "none", dwarf ? "yes" : "no");
+		   "unwind data %s; %zu functions, %s; lines %s%s", unwind, s.n,
+		   s.n ? best_source(&s) : "none", dwarf ? "yes" : "no", debug);
 }
 
 void doctor_check_process(struct doctor *d, pid_t pid, const char *debug_dirs)
@@ -170,7 +223,7 @@ void doctor_check_process(struct doctor *d, pid_t pid, const char *debug_dirs)
 		struct binary *b;
 
 		if (binaries_get(i.binaries, mods[k].module, &b) == 0)
-			note_module(d, b, k == 0);
+			note_module(d, b, k == 0, debug_dirs ? debug_dirs : DEBUGFILE_DIRS);
 	}
 	inspect_deinit(&i);
 }

@@ -14,6 +14,7 @@
 #include "app/doctor.h"
 #include "base/cleanup.h"
 #include "base/file.h"
+#include "code/kallsyms.h"
 #include "pipe/kern.h"
 #include "probe/attach.h"
 #include "probe/rules.h"
@@ -130,6 +131,22 @@ static void check_limits(struct doctor *d)
 			   (uint64_t)files.rlim_max);
 }
 
+/* The capability, or a kernel that hides its addresses from everybody. */
+static void check_kernel_symbols(struct doctor *d)
+{
+	const char *what = "kernel symbols";
+
+	if (access("/proc/kallsyms", R_OK) != 0)
+		doctor_add(d, FINDING_NOTE, GROUP, what,
+			   "use a kernel that is built with CONFIG_KALLSYMS",
+			   "kernel frames have no names: /proc/kallsyms: %s", strerror(errno));
+	else if (kallsyms_is_hidden("/proc/kallsyms"))
+		doctor_add(d, FINDING_NOTE, GROUP, what, KALLSYMS_REMEDY,
+			   "kernel frames have no names: its addresses are hidden");
+	else
+		doctor_add(d, FINDING_OK, GROUP, what, NULL, "there");
+}
+
 static void check_namespace(struct doctor *d)
 {
 	if (process_numbers_are_initial())
@@ -233,6 +250,7 @@ void doctor_check_system(struct doctor *d)
 	check_kernel(d);
 	check_capabilities(d);
 	check_limits(d);
+	check_kernel_symbols(d);
 	check_namespace(d);
 	check_seccomp(d);
 	check_programs(d);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "code/kallsyms.h"
 #include "pipe/hanging.h"
 #include "probe/servers.h"
 #include "proc/process.h"
@@ -195,6 +196,14 @@ void hints_debuginfod(bool debuginfod)
 	if (debuginfod && (!urls || !urls[0]))
 		log_warning(
 			"--debuginfod: no server is asked, for DEBUGINFOD_URLS is not set (sudo removes it: sudo DEBUGINFOD_URLS=https://debuginfod.debian.net spanprof ...)");
+}
+
+void hints_kernel_symbols(const struct run_options *o)
+{
+	if (!o->no_kernel && kallsyms_is_hidden("/proc/kallsyms"))
+		log_warning(
+			"kernel frames have no names, as its addresses are hidden: %s; --no-kernel leaves them out",
+			KALLSYMS_REMEDY);
 }
 
 /*

@@ -35,6 +35,8 @@ void hints_presets(pid_t pid);
 void hints_gone(const struct run_options *o);
 /* Much of the time is in functions that have no name, and what gives them one. */
 void hints_symbols(const struct profile *p, bool debuginfod);
+/* The kernel does not tell where its functions are. */
+void hints_kernel_symbols(const struct run_options *o);
 /* --debuginfod needs to be told which servers to ask. */
 void hints_debuginfod(bool debuginfod);
 /* Another process traces one that was attached, or is about to be detached. */

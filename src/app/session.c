@@ -117,6 +117,8 @@ static int new_engine(struct session *s, bool recording)
 	struct errmsg e = {};
 	int r = engine_new(&s->engine, &options, &e);
 
+	if (r == 0)
+		hints_kernel_symbols(o);
 	return r ? session_fail("cannot start profiling", r, &e) : 0;
 }
 

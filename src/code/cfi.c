@@ -256,22 +256,39 @@ static bool search_index(const struct cfi_table *t, uint64_t addr, uint64_t *ret
 	return true;
 }
 
+static int prepare(struct cfi_table *t)
+{
+	int r = 0;
+
+	if (t->ready)
+		return 0;
+	if (t->src.hdr_bytes)
+		read_hdr(t);
+	if (!t->n_rows)
+		r = scan(t);
+	t->ready = r == 0;
+	return r;
+}
+
 int cfi_table_find(struct cfi_table *t, uint64_t addr, struct cfi_buf *ret)
 {
 	uint64_t fde;
+	int r = prepare(t);
 
-	if (!t->ready) {
-		int r = 0;
-
-		if (t->src.hdr_bytes)
-			read_hdr(t);
-		if (!t->n_rows)
-			r = scan(t);
-		if (r < 0)
-			return r;
-		t->ready = true;
-	}
+	if (r < 0)
+		return r;
 	if (!(t->n_rows ? search_rows(t, addr, &fde) : search_index(t, addr, &fde)))
 		return CFI_E_NO_CFI;
 	return use_fde(t, fde, addr, ret);
+}
+
+int cfi_table_each(struct cfi_table *t, cfi_range_fn fn, void *ctx)
+{
+	int r = prepare(t);
+
+	if (r == 0 && !t->index.n)
+		r = scan(t);
+	for (size_t i = 0; i < t->index.n && r == 0; i++)
+		r = fn(ctx, t->index.at[i].start, t->index.at[i].end);
+	return r == 0 && t->index.n >= INDEX_MAX ? 1 : r;
 }

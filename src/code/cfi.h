@@ -93,4 +93,8 @@ struct cfi_table *cfi_table_free(struct cfi_table *t);
 /* The rule at an ELF virtual address. CFI_OK, CFI_E_NO_CFI, CFI_E_BAD, or -ENOMEM. */
 int cfi_table_find(struct cfi_table *t, uint64_t addr, struct cfi_buf *ret);
 
+/* Calls fn with the ELF addresses that each entry is for, by their starts. 0, 1: there are more, or -ENOMEM. */
+typedef int (*cfi_range_fn)(void *ctx, uint64_t start, uint64_t end); /* 0 or negative errno */
+int cfi_table_each(struct cfi_table *t, cfi_range_fn fn, void *ctx);
+
 #endif

@@ -147,7 +147,7 @@ int debugfile_search_new(struct debugfile_search **ret, const char *dirs, bool d
 	hash_init(&s->pids);
 	s->debuginfod = debuginfod;
 	s->budget_ns = budget_ns;
-	r = add_dirs(s, dirs ? dirs : "/usr/lib/debug");
+	r = add_dirs(s, dirs ? dirs : DEBUGFILE_DIRS);
 	if (!r)
 		r = root_open(&s->host, "self");
 	if (r)

@@ -20,7 +20,9 @@
 struct debugfile_search; /* where to look */
 struct debugfile;        /* one open debug file, with its dwz supplement where it names one */
 
-/* dirs: colon-separated; NULL: /usr/lib/debug. budget_ns: of all debuginfod look-ups together. */
+#define DEBUGFILE_DIRS "/usr/lib/debug"
+
+/* dirs: colon-separated; NULL: DEBUGFILE_DIRS. budget_ns: of all debuginfod look-ups together. */
 int debugfile_search_new(struct debugfile_search **ret, const char *dirs, bool debuginfod,
 			 uint64_t budget_ns);
 struct debugfile_search *debugfile_search_free(struct debugfile_search *s);

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +19,7 @@
 enum {
 	CHUNK_BYTES = 64 * 1024,
 	LINE_MAX_BYTES = 1024,
+	ADDRESS_DIGITS = 16,
 	SYMBOLS_MAX = 1 << 20,
 	FUNCTION_MAX_BYTES = 1 << 20, /* further from the nearest symbol is not its code */
 };
@@ -305,6 +305,23 @@ int read_kallsyms_of(const char *path, const uint64_t *pcs, size_t n, struct kal
 
 	f.best = calloc(n + 1, sizeof(*f.best));
 	return f.best ? read_filtered(path, &f, ret) : -ENOMEM;
+}
+
+bool kallsyms_is_hidden(const char *path)
+{
+	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char buf[4096 + 1];
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, sizeof(buf) - 1);
+
+	if (n <= 0)
+		return false;
+	buf[n] = '\0';
+	for (const char *line = buf; line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strspn(line, "0") < ADDRESS_DIGITS && strchr(line, '\n'))
+			return false;
+	}
+	return true;
 }
 
 const char *kallsyms_find(const struct kallsyms *k, uint64_t pc, uint64_t *ret_off)

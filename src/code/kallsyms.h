@@ -7,10 +7,15 @@
 #ifndef SPANPROF_CODE_KALLSYMS_H
 #define SPANPROF_CODE_KALLSYMS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct kallsyms;
+
+/* What helps where the addresses are hidden. */
+#define KALLSYMS_REMEDY \
+	"give it CAP_SYSLOG, or run it as root; if that does not help: sysctl kernel.kptr_restrict=1"
 
 /* Pure. 0, -ENOMEM, -EACCES (only zero addresses), -ENOENT (no functions). */
 int parse_kallsyms(const char *text, size_t bytes, struct kallsyms **ret);
@@ -21,6 +26,8 @@ int read_kallsyms(const char *path, struct kallsyms **ret);
  * instead of some MiB. For any other address its answer is wrong.
  */
 int read_kallsyms_of(const char *path, const uint64_t *pcs, size_t n, struct kallsyms **ret);
+/* Whether a look-up would be -EACCES; the first bytes of the file tell. False when it cannot be read at all. */
+bool kallsyms_is_hidden(const char *path);
 struct kallsyms *kallsyms_free(struct kallsyms *k);
 
 /*

@@ -342,22 +342,40 @@ static int open_debug_frame(struct module *m)
 	return cfi_table_new(&m->debug_frame_table, &src);
 }
 
+static int open_cfi(struct module *m)
+{
+	int r = 0;
+
+	if (m->cfi_ready)
+		return 0;
+	r = open_eh_frame(m);
+	if (!r)
+		r = open_debug_frame(m);
+	m->cfi_ready = !r;
+	return r;
+}
+
 int module_find_cfi(struct module *m, uint64_t vaddr, struct cfi_buf *ret)
 {
-	int r = CFI_E_NO_CFI;
+	int r = open_cfi(m);
 
-	if (!m->cfi_ready) {
-		r = open_eh_frame(m);
-		if (!r)
-			r = open_debug_frame(m);
-		if (r)
-			return r;
-		m->cfi_ready = true;
-		r = CFI_E_NO_CFI;
-	}
+	if (r)
+		return r;
+	r = CFI_E_NO_CFI;
 	if (m->eh_frame_table)
 		r = cfi_table_find(m->eh_frame_table, vaddr, ret);
 	if (r == CFI_E_NO_CFI && m->debug_frame_table)
 		r = cfi_table_find(m->debug_frame_table, vaddr, ret);
 	return r;
+}
+
+int module_each_cfi(struct module *m, cfi_range_fn fn, void *ctx)
+{
+	int r = open_cfi(m), more = 0;
+
+	if (r == 0 && m->eh_frame_table)
+		r = cfi_table_each(m->eh_frame_table, fn, ctx);
+	if (r >= 0 && m->debug_frame_table)
+		more = cfi_table_each(m->debug_frame_table, fn, ctx);
+	return r < 0 || more == 0 ? r : more;
 }

@@ -82,5 +82,7 @@ struct Elf *module_elf(struct module *m);
  * enum cfi_result, or -ENOMEM.
  */
 int module_find_cfi(struct module *m, uint64_t vaddr, struct cfi_buf *ret);
+/* All that has such a rule: see cfi_table_each. Of each section by the starts, of one after the other. */
+int module_each_cfi(struct module *m, cfi_range_fn fn, void *ctx);
 
 #endif

@@ -89,6 +89,23 @@ def run_agrees(prefix, refused):
 
 
 @test
+def hidden_kernel_symbols():
+    """Without CAP_SYSLOG kernel frames have no names: doctor says it with its remedy, and run in one line."""
+    for drop, level in ("", "ok"), ("-syslog", "note"):
+        prefix = ("setpriv", f"--bounding-set={drop}", "--inh-caps=-all") if drop else ()
+        _, _, findings, usable = doctor(prefix)
+        (it,) = [f for f in findings if f["check"] == "kernel symbols"]
+        check(usable and it["level"] == level and bool(it["fix"]) == bool(drop), f"{it}")
+        check(not drop or "CAP_SYSLOG" in it["fix"] and "kptr_restrict" in it["fix"], f"{it}")
+        for words in ([], ["--no-kernel"]):
+            with Target("phases-gcc-O2", "-w", "-n", 3, "a=sleep:20") as target:
+                done = subprocess.run([*prefix, SPANPROF, "run", "-p", str(target.pid), "--endpoint", "request", "--for",
+                                       "300ms", *words], capture_output=True, text=True, timeout=60, check=False)
+                check(done.returncode == 0, done.stderr)
+                check(("CAP_SYSLOG" in done.stderr) == bool(drop and not words), f"{words}: {done.stderr}")
+
+
+@test
 def limits_are_told():
     _, _, findings, _ = doctor(())
     told = {f["check"]: f["text"] for f in findings}
@@ -127,12 +144,47 @@ def coverage_of_a_program(how):
             status, _, findings, _ = doctor((), "-p", process.pid)
             check(status == 0, f"exit status {status}")
             (it,) = [f for f in findings if f["check"] == "program" and f["group"] != "process"]
-            want = {"without unwind data": ("warning", "unwind data NO"), "stripped": ("note", "none"),
+            want = {"without unwind data": ("warning", "unwind data NO"),
+                    "stripped": ("note", "functions, none; lines no; debug file none, looked in /usr/lib/debug"),
                     "with symbols": ("ok", "functions, full; lines yes")}[how]
-            check(it["level"] == want[0] and want[1] in it["text"], f"{it}")
+            check(it["level"] == want[0] and it["text"].endswith(want[1]) or want[1] in it["text"], f"{it}")
+            share = re.match(r"unwind data ([0-9.]+) % of \d+ KB", it["text"])
+            check(how == "without unwind data" or 0 < float(share[1]) <= 100, f"{it}")
             check(it["fix"] if want[0] != "ok" else not it["fix"], f"{it}")
         finally:
             stop(process)
+
+
+GAPS = """
+#define BARE(name) __asm__(".text\\n.globl " #name "\\n.type " #name ", @function\\n" #name ": .fill 3000, 1, 0x90\\n" \\
+                           "ret\\n.size " #name ", . - " #name "\\n");
+BARE(first_bare) BARE(second_bare) BARE(third_bare) BARE(fourth_bare) BARE(fifth_bare)
+"""
+
+
+@test
+def functions_without_unwind_data_are_named():
+    """Their share, the first few names, and the debug file by its path."""
+    need_program("objcopy")
+    with folder() as path:
+        (path / "x.c").write_text(GAPS + PAUSE)
+        subprocess.run(["gcc", "-g", "-O1", "-Wl,--build-id", "-o", path / "program", path / "x.c"], check=True)
+        debug = path / ".debug"
+        debug.mkdir()
+        subprocess.run(["objcopy", "--only-keep-debug", path / "program", debug / "program.debug"], check=True)
+        subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={debug / 'program.debug'}", path / "program"],
+                       check=True)
+        process = started([path / "program"])
+        try:
+            _, _, findings, _ = doctor((), "-p", process.pid)
+        finally:
+            stop(process)
+    (it,) = [f for f in findings if f["check"] == "program" and f["group"] != "process"]
+    found = re.match(r"unwind data ([0-9.]+) % of 1[56] KB \(not (\w+), (\w+), (\w+) and 2 more\); (\d+) functions, full, "
+                     r"from its debug file; lines yes; debug file (\S+)$", it["text"])
+    check(found and 0 < float(found[1]) < 5, it["text"])
+    check(found[2] == "first_bare" and found[4] == "third_bare", it["text"])
+    check(found[6] == f"{debug}/program.debug", it["text"])
 
 
 @test

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -18,6 +20,24 @@ static const char sample[] = "0000000000000000 A fixed_percpu_data\n"
 			     "ffffffffa0000000 t mod_init\t[mod]\n"
 			     "junk\n"
 			     "ffffffff81000180 W do_weak\n";
+
+static void says(const char *text, bool hidden)
+{
+	AUTO_CLOSE int fd = memfd_create("test", MFD_CLOEXEC);
+	char path[64];
+
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert_int_equal(kallsyms_is_hidden(path), hidden);
+}
+
+static void test_is_hidden(void **state)
+{
+	says(sample, false);
+	says("0000000000000000 T _stext\n0000000000000000 T do_one\n", true);
+	says("", false);
+	assert_false(kallsyms_is_hidden("/nonexistent"));
+}
 
 static void test_find(void **state)
 {
@@ -108,9 +128,8 @@ static void test_only_wanted(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_only_wanted),
-		cmocka_unit_test(test_find),
-		cmocka_unit_test(test_hidden),
+		cmocka_unit_test(test_only_wanted), cmocka_unit_test(test_find),
+		cmocka_unit_test(test_is_hidden),   cmocka_unit_test(test_hidden),
 		cmocka_unit_test(test_file),
 	};
 

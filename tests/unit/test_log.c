@@ -1,50 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_log.c: messages on standard error, read back. */
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "tests/unit/unit.h"
-
-/* A file that standard error goes to between begin and end. */
-struct caught {
-	int fd;
-	int stderr_fd;
-	char text[8192];
-};
-
-static void catch_begin(struct caught *c)
-{
-	c->fd = memfd_create("stderr", MFD_CLOEXEC);
-	c->stderr_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-	assert_true(c->fd >= 0 && c->stderr_fd >= 0);
-	assert_true(dup2(c->fd, STDERR_FILENO) >= 0);
-}
-
-static const char *catch_end(struct caught *c)
-{
-	ssize_t n;
-
-	fflush(stderr);
-	assert_true(dup2(c->stderr_fd, STDERR_FILENO) >= 0);
-	close(c->stderr_fd);
-	n = pread(c->fd, c->text, sizeof(c->text) - 1, 0);
-	assert_true(n >= 0);
-	c->text[n] = '\0';
-	close(c->fd);
-	return c->text;
-}
+#include "tests/unit/caught.h"
 
 static void levels(void **state)
 {
 	struct caught c;
 
-	catch_begin(&c);
+	catch_begin(&c, stderr);
 	log_debug("not said");
 	log_info("%s %d", "info", 1);
 	log_set_level(LOG_LEVEL_ERROR);
@@ -65,7 +34,7 @@ static void hostile_text(void **state)
 {
 	struct caught c;
 
-	catch_begin(&c);
+	catch_begin(&c, stderr);
 	log_info("a\033[2Jb\rc\x7f \xff \xe2\x80\xae");
 	log_info("name\nspanprof: error: a lie");
 	log_info("bad\n  arg1 +\n    ^");
@@ -82,7 +51,7 @@ static void long_text_is_cut(void **state)
 
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = '\0';
-	catch_begin(&c);
+	catch_begin(&c, stderr);
 	log_info("%s", text);
 	log_info("next");
 	got = catch_end(&c);
@@ -109,7 +78,7 @@ static void time_unless_the_journal_adds_one(void **state)
 	struct stat st;
 	char stream[64];
 
-	catch_begin(&c);
+	catch_begin(&c, stderr);
 	assert_int_equal(fstat(STDERR_FILENO, &st), 0);
 	snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
 	assert_int_equal(setenv("JOURNAL_STREAM", stream, 1), 0);
@@ -120,7 +89,7 @@ static void time_unless_the_journal_adds_one(void **state)
 	/* Inherited from a service, but standard error is something else now. */
 	assert_int_equal(setenv("JOURNAL_STREAM", "1:1", 1), 0);
 	log_add_time();
-	catch_begin(&c);
+	catch_begin(&c, stderr);
 	log_info("said");
 	assert_time(catch_end(&c));
 }

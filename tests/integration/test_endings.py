@@ -205,10 +205,10 @@ def coroutines():
     one(profile, "returns", "return")
 
 
-@test
-def exceptions_inside_and_across():
+@cases(["gxx-O0", "gxx-O2", "gxx-O3", "clangxx-O2"])
+def exceptions_inside_and_across(build):
     with folder() as path:
-        with Target("exceptions", 6, truth=path / "truth") as target:
+        with Target(f"exceptions-{build}", 6, truth=path / "truth") as target:
             with profiling(path / "out.json", "-p", target.pid, "--endpoint",
                            "shop::Desk::request(str(arg1))", "--min-duration", "10ms", "--period", "5ms"):
                 target.play()

@@ -5,9 +5,13 @@
 leave=ret: the function's own returns are probed, whatever compiler made it, or it is refused with a reason. USDT probes
 without end=: by their partner's name, or when the function that holds them returns.
 """
+import pathlib
 import re
+import signal
+import subprocess
 
-from harness import Target, cases, check, folder, load, main, need_bpf, profiling, spanprof
+from harness import (TARGETS, Spanprof, Target, cases, check, folder, load, main, need_bpf, profiling, spanprof,
+                     wait_until)
 
 BUILDS = ["gcc-O0", "gcc-O2", "gcc-O3", "clang-O0", "clang-O2"]
 COUNT = 500
@@ -97,6 +101,38 @@ def usdt_at_several_places(build):
     profile, calls, err = play(build, "scattered", "usdt:leaves:scattered(uint(arg0))")
     counted(profile, calls // 2)
     check("some of its places are left out" in err, err)
+
+
+def word_of(target, build, symbol):
+    """What a target has in a variable of two bytes."""
+    program = TARGETS / f"leaves-{build}"
+    out = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    vaddr = int(re.search(rf"(?m)^([0-9a-f]+) \w {symbol}$", out)[1], 16)
+    maps = pathlib.Path(f"/proc/{target.pid}/maps").read_text()
+    base = min(int(line.split("-")[0], 16) for line in maps.splitlines() if line.endswith(str(program)))
+    with open(f"/proc/{target.pid}/mem", "rb") as memory:
+        memory.seek(base + vaddr)
+        return int.from_bytes(memory.read(2), "little")
+
+
+@cases([(b, s) for b in ("gcc-O2", "clang-O2") for s in ("SIGINT", "SIGKILL")])
+def usdt_semaphore_is_on_for_the_run_only(case):
+    """However that ends: the program does the work for the probe only while somebody looks."""
+    build, name = case
+    with Target(f"leaves-{build}", "guarded", COUNT) as target:
+        def semaphore():
+            return word_of(target, build, "leaves_guarded_semaphore")
+
+        check(semaphore() == 0, "it is off")
+        with Spanprof("run", "-p", target.pid, "-e", "usdt:leaves:guarded(uint(arg0))") as command:
+            command.wait_attached()
+            check(semaphore() == 1, f"it is {semaphore()}, not 1")
+            target.play()
+            status = command.finish(getattr(signal, name))
+        check(status == (-signal.SIGKILL if name == "SIGKILL" else 0), command.stderr)
+        check(name == "SIGKILL" or re.search(rf"\b{COUNT} calls", command.stdout), command.stdout)
+        wait_until(lambda: semaphore() == 0, "it is off again")
+        check(target.end() == 0, "the target's own checks")
 
 
 main(needs=[need_bpf])

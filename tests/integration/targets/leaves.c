@@ -26,19 +26,20 @@ FRAME long work(long n);
 FRAME long place(long n);
 FRAME long pair(long n);
 FRAME long scattered(long n);
+FRAME long guarded(long n);
 FRAME long wrapped(long n);
 FRAME long wrapper(long n, long by);
 FRAME long outer_wrapper(long n);
 
-/* A statically defined probe with one argument, as <sys/sdt.h> makes it. */
-#define USDT(name, argument)                                           \
+/* A statically defined probe with one argument, as <sys/sdt.h> makes it; semaphore: a symbol, or "0". */
+#define USDT_WITH(name, semaphore, argument)                           \
 	__asm__ volatile("990:	nop\n"                                  \
 			 "	.pushsection .note.stapsdt,\"\",\"note\"\n" \
 			 "	.balign 4\n"                                \
 			 "	.4byte 992f - 991f, 994f - 993f, 3\n"       \
 			 "991:	.asciz \"stapsdt\"\n"                   \
 			 "992:	.balign 4\n"                            \
-			 "993:	.8byte 990b, 0, 0\n"                    \
+			 "993:	.8byte 990b, 0, " semaphore "\n"       \
 			 "	.asciz \"leaves\"\n"                        \
 			 "	.asciz \"" name "\"\n"                 \
 			 "	.asciz \"8@%0\"\n"                          \
@@ -46,6 +47,10 @@ FRAME long outer_wrapper(long n);
 			 "	.popsection\n"                              \
 			 :                                             \
 			 : "nor"(argument))
+#define USDT(name, argument) USDT_WITH(name, "0", argument)
+
+/* How many want the probe that it guards. */
+volatile unsigned short leaves_guarded_semaphore __attribute__((section(".probes")));
 
 static jmp_buf back;
 static long n_calls, n_bad;
@@ -167,6 +172,14 @@ long scattered(long n)
 	return work(n) + 2;
 }
 
+long guarded(long n)
+{
+	n_calls++;
+	if (leaves_guarded_semaphore)
+		USDT_WITH("guarded", "leaves_guarded_semaphore", n);
+	return work(n);
+}
+
 long wrapped(long n)
 {
 	n_calls++;
@@ -197,6 +210,12 @@ static void play_scattered(long count)
 {
 	for (long i = 0; i < count; i++)
 		expect(scattered(i) == work(i) + 2 - i % 2);
+}
+
+static void play_guarded(long count)
+{
+	for (long i = 0; i < count; i++)
+		expect(guarded(i) == i + 1);
 }
 
 static void play_place(long count)
@@ -285,7 +304,7 @@ static const struct way {
 	{"table", play_table},     {"never", play_never},
 	{"jit", play_jit},         {"place", play_place},
 	{"pair", play_pair},       {"scattered", play_scattered},
-	{"wrapped", play_wrapped},
+	{"wrapped", play_wrapped}, {"guarded", play_guarded},
 };
 
 int main(int argc, char **argv)

@@ -87,6 +87,19 @@ def lines_are_looked_up_unless_not():
 
 
 @test
+def stacks_larger_than_the_window_are_cut():
+    """Each is counted, and its time is still there; the endpoint is below what is missing."""
+    for options, cut in (((), False), (("--max-window", "1K"), True)):
+        p, _ = profile("down=deep:150", "--period", "5ms", "--min-duration", "10ms", *options)
+        stops = [s.stop for x in p.spans for s in x.samples if "recurse" in s.functions]
+        n = p.losses.get("window_truncated", 0)
+        check(stops and ("truncated" in stops) == cut and (n > 0) == cut, f"{options}: {stops}, {n} counted")
+        check(n >= stops.count("truncated"), f"{n} are counted of {stops}")
+        check("[incomplete: window limit]" in functions(p) or not cut, f"{functions(p)}")
+        check(all(sum(s.wall for s in x.samples) >= x.duration - 2 for x in p.spans), "time is missing")
+
+
+@test
 def workers_are_left_out_with_no_fork():
     pids = {}
     for option in ((), ("--no-fork",)):

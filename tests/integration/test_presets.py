@@ -304,22 +304,25 @@ def values_that_are_filled_in_by_the_call():
 
 FOUND = {
     "postgres": (Postgres, lambda s: s.bench("select 1", 1, 50)),
-    "mariadb": (MariaDB, lambda s: s.sql("select 1;" * 50)),
+    "mariadb": (MariaDB, lambda s: s.sql("select 1;" * 50), "mariadb-statements"),
     "redis": (Redis, lambda s: s.bench(100, clients=1)),
     "apache": (Apache, lambda s: s.bench("/index.html", 50, 1)),
     "php-fpm": (PhpFpm, lambda s: [s.request("how=plain") for _ in range(50)]),
+    "mod_php": (ApachePhp, lambda s: s.bench("/index.php", 50, 1)),
     "nginx": (Nginx, lambda s: s.bench("/index.html", 50, 1)),
 }
 
 
 @cases(list(FOUND))
 def servers_are_found(name):
-    """No process is named: the preset finds it."""
-    make, work = FOUND[name]
+    """No process is named: the preset finds it, and so does another one for the same server."""
+    make, work, *others = FOUND[name]
     with make() as server, folder() as path:
-        with profiling(path / "out.json", "--preset", name, "--min-duration", "200ms"):
-            work(server)
-        check(load(path / "out.json").calls() >= 50, "the calls of this server are there")
+        for preset_name in (name, *others):
+            with profiling(path / "out.json", "--preset", preset_name, "--min-duration", "200ms"):
+                work(server)
+            calls = sum(e["calls"] for e in load(path / "out.json").endpoints)
+            check(calls >= 50, f"{preset_name}: {calls} calls of this server")
 
 
 @cases(["found", "-p"])

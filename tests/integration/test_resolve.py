@@ -154,6 +154,25 @@ def dear_places_are_told():
 
 
 @test
+def functions_that_cannot_be_endpoints():
+    """They are listed, with the reason in the place of the price."""
+    with Target("dangers", "red_zone", 10) as target:
+        for pattern, reason in (("*.cold", "cold part: it is jumped to, not called"), ("memcpy", "indirect function: ")):
+            status, out, err = spanprof("probes", "-p", target.pid, pattern)
+            check(status == 0 and re.search(rf"(?m)^no +- +- +\S+ \(\S+\): {reason}", out), out + err)
+            check(not re.search(r"(?m)^(cheap|DEAR) .*\.cold ", out), out)
+
+
+@test
+def busy_functions_are_counted_for_a_moment_only():
+    """Counting all calls of one that is called millions of times would be felt."""
+    with Target("leaves-gcc-O2", "several", 10**15) as target:
+        target.go()
+        status, out, err = spanprof("probes", "-p", target.pid, "--count", "10s", "[s]everal", seconds=9)
+    check(status == 0 and re.search(r"(?m)^ *[0-9.]+ .* several  \(too busy to watch longer\)$", out), out + err)
+
+
+@test
 def prices_are_those_of_run():
     """A long nop is cheap on kernels that emulate it: probes says so when run does."""
     with Target("dangers", "nop_first", 10) as target:
@@ -335,6 +354,8 @@ def go_is_refused(flags):
                     check(status == 1 and process.poll() is None, err)
                 else:
                     refused(process_target, "main.Handle", "Go program")
+                    _, out, err = spanprof("probes", "-p", process.pid, "main.Handle")
+                    check(re.search(r"(?m)^no .* main\.Handle \(x\): Go: its stacks move", out), out + err)
                 status, out, _ = spanprof("doctor", "-p", process.pid)
                 check("Go: its functions cannot be endpoints" in out, out)
             finally:

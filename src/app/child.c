@@ -4,42 +4,93 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "proc/process.h"
 
 #define DEBUG_REGISTER(n) (offsetof(struct user, u_debugreg) + (n) * sizeof(long))
 enum { DR7_ENABLE_0 = 1 }; /* stops where the instruction at DR0 is about to run */
 
+/* What the child writes when it does not get as far as the command. */
+struct failure {
+	int error;
+	bool by_ptrace;
+};
+
 static _Noreturn void run_child(char **command, const sigset_t *mask, int error_fd)
 {
-	int error;
+	struct failure f = {0};
 
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
 		execvp(command[0], command);
-	error = errno;
-	if (write(error_fd, &error, sizeof(error)) < 0)
+	else
+		f.by_ptrace = true;
+	f.error = errno;
+	if (write(error_fd, &f, sizeof(f)) < 0)
 		_exit(126);
 	_exit(127);
 }
 
 static int why_not(int error_fd, pid_t pid, const char *name, struct errmsg *e)
 {
-	int error = 0, status;
+	struct failure f;
+	int status;
 
-	if (read(error_fd, &error, sizeof(error)) != sizeof(error))
-		error = ECHILD;
+	if (read(error_fd, &f, sizeof(f)) != sizeof(f))
+		f = (struct failure){.error = ECHILD};
 	waitpid(pid, &status, 0);
-	return errmsg_set(e, -error, "cannot start '%s': %s", name, strerror(error));
+	if (f.by_ptrace)
+		return errmsg_set(
+			e, -f.error,
+			"cannot hold '%s' at its start: %s (is it traced already, as by strace -f, or ptrace forbidden here?); start it first and name it with -p",
+			name, strerror(f.error));
+	return errmsg_set(e, -f.error, "cannot start '%s': %s", name, strerror(f.error));
+}
+
+/*
+ * Whether the kernel has left out rights that the program's file gives, because it is traced: it would
+ * run as another program than its user asked for.
+ */
+static bool lost_rights(pid_t pid)
+{
+	char path[64];
+	struct statvfs fs;
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (process_own_capabilities() & 1ULL << CAP_SYS_PTRACE || stat(path, &st) ||
+	    statvfs(path, &fs) || fs.f_flag & ST_NOSUID)
+		return false;
+	return ((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
+	       ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getegid()) ||
+	       getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+static int refuse(pid_t pid, const char *name, struct errmsg *e)
+{
+	int status;
+
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return errmsg_set(
+		e, -EPERM,
+		"'%s' has rights of its own (set-user-ID or file capabilities), which the kernel leaves out of a program that is held at its start: give spanprof CAP_SYS_PTRACE, or start it first and name it with -p",
+		name);
 }
 
 /* AT_ENTRY: where the dynamic linker jumps to when all libraries are mapped; 0: not known. */
@@ -136,6 +187,8 @@ int child_start(char **command, const sigset_t *mask, pid_t *ret_pid, struct err
 					  strerror(errno));
 	if (!WIFSTOPPED(status))
 		return why_not(read_fd, pid, command[0], e);
+	if (lost_rights(pid))
+		return refuse(pid, command[0], e);
 	if (!run_to_entry(pid))
 		return errmsg_set(e, -ECHILD, "'%s' ended before it reached its entry point",
 				  command[0]);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -53,16 +52,6 @@ static void check_kernel(struct doctor *d)
 			   "/sys/kernel/btf/vmlinux: %s", strerror(errno));
 }
 
-static uint64_t effective_capabilities(void)
-{
-	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2] = {0};
-
-	if (syscall(SYS_capget, &h, data) != 0)
-		return 0;
-	return (uint64_t)data[1].effective << 32 | data[0].effective;
-}
-
 static const struct {
 	unsigned int bit;
 	const char *name;
@@ -80,7 +69,7 @@ static const struct {
 
 static void check_capabilities(struct doctor *d)
 {
-	uint64_t have = effective_capabilities();
+	uint64_t have = process_own_capabilities();
 	bool admin = have & (1ULL << CAP_SYS_ADMIN);
 
 	for (size_t i = 0; i < ARRAY_SIZE(capabilities); i++) {

@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/arch.h"
 #include "base/cleanup.h"
@@ -292,4 +295,14 @@ bool process_numbers_are_initial(void)
 
 	/* Its inode is fixed: PROC_PID_INIT_INO in the kernel. */
 	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == 0xeffffffcU;
+}
+
+uint64_t process_own_capabilities(void)
+{
+	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {0};
+
+	if (syscall(SYS_capget, &h, data) != 0)
+		return 0;
+	return (uint64_t)data[1].effective << 32 | data[0].effective;
 }

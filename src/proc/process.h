@@ -76,6 +76,9 @@ pid_t process_tracer(pid_t pid);
  */
 bool process_numbers_are_initial(void);
 
+/* The effective ones of this process, a bit for each CAP_*. */
+uint64_t process_own_capabilities(void);
+
 /* True while the process is there and is the same one. */
 bool process_is_alive(const struct process *p);
 

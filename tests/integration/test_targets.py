@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 
-from harness import (TARGETS, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, need_program,
+from harness import (SPANPROF, TARGETS, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, need_program,
                      profiling, read_truth, spanprof, test, wait_until)
 
 OPTIONS = ("--endpoint", "request(str(arg0))", "--min-duration", "10ms", "--period", "5ms")
@@ -123,6 +123,60 @@ def command_exit_status():
         status, _, stderr = spanprof("record", "-o", path / "out.cap", "--endpoint", "libc.so.6:malloc", "--", "/bin/sh",
                                      "-c", "exit 6")
         check(status == 6 and (path / "out.cap").exists(), f"exit status {status}: {stderr}")
+
+
+@test
+def command_with_rights_of_its_own():
+    """A set-user-ID program runs with its rights or, where the kernel would leave them out, not at all."""
+    need_program("setcap")
+    with folder() as path:
+        path.chmod(0o777)
+        if os.statvfs(path).f_flag & os.ST_NOSUID:
+            raise Skip("temporary files are on a file system without set-user-ID")
+        for name, source in ("spanprof", SPANPROF), ("touch", shutil.which("touch")):
+            shutil.copy(source, path / name)
+            (path / name).chmod(0o755)
+        (path / "touch").chmod(0o4755)
+        for more in ("", "cap_sys_ptrace,"):
+            subprocess.run(["setcap", f"{more}cap_bpf,cap_perfmon,cap_dac_read_search=ep", path / "spanprof"], check=True)
+            done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", path / "spanprof", "run",
+                                   "--endpoint", "libc.so.6:malloc", "--", path / "touch", path / "made"],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            if more:
+                check(done.returncode == 0 and (path / "made").stat().st_uid == 0, done.stderr)
+            else:
+                check(done.returncode == 1 and "CAP_SYS_PTRACE" in done.stderr, done.stderr)
+                check(not (path / "made").exists(), "the command has not run")
+
+
+# Runs a program and traces all that it forks, as strace -f does; ends with its exit status.
+TRACE = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+first = os.fork()
+if first == 0:
+    libc.ptrace(0, 0, None, None)
+    os.execv(sys.argv[1], sys.argv[1:])
+os.waitpid(first, 0)
+libc.ptrace(0x4200, first, None, 2 | 4 | 8)
+libc.ptrace(7, first, None, None)
+while True:
+    pid, status = os.waitpid(-1, 0x40000000)
+    if os.WIFSTOPPED(status):
+        passed = 0 if status >> 16 or os.WSTOPSIG(status) in (5, 19) else os.WSTOPSIG(status)
+        libc.ptrace(7, pid, None, passed)
+    elif pid == first:
+        sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@test
+def command_that_is_traced_by_another():
+    done = subprocess.run(["/usr/bin/python3", "-c", TRACE, SPANPROF, "run", "--endpoint", "request", "--",
+                           TARGETS / "phases-gcc-O2", "a=sleep:1"], capture_output=True, text=True, timeout=60, check=False)
+    check(done.returncode == 1 and "cannot hold" in done.stderr and "name it with -p" in done.stderr,
+          f"exit status {done.returncode}: {done.stderr}")
 
 
 @cases(["SIGTERM", "SIGHUP"])

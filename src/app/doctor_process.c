@@ -181,7 +181,8 @@ static void note_module(struct doctor *d, struct binary *b, bool is_exe, const c
 
 	if (st)
 		symtab_each(st, tally_symbol, &s);
-	partial = !(s.sources & ~(1U << SYMTAB_DYNAMIC));
+	/* Debug symbols of a Go program are of no use: it cannot be profiled. */
+	partial = !(s.sources & ~(1U << SYMTAB_DYNAMIC)) && !(binary_runtimes(b) & BINARY_GO);
 	if (!cfi)
 		fix = "stacks through it stop, or follow frame pointers";
 	else if (is_exe && partial)

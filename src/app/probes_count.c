@@ -22,6 +22,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "pipe/engine.h"
+#include "probe/plan.h"
 
 enum { INSTANCE = 1, BATCH = 60, POLL_MS = 20 };
 #define OVERHEAD_NS_MAX 15000000000ULL
@@ -284,8 +285,10 @@ int probes_count(struct inspect *i, const struct probes_command *c)
 		if (!list.at[n].why_not)
 			k.at[k.n++].f = &list.at[n];
 	if (r == 0 && k.n == 0)
-		r = errmsg_set(&e, -ENOENT,
-			       "process %d: no function to count: give another PATTERN", c->pid);
+		r = errmsg_set(&e, -ENOENT, "process %d: no function to count: %s", c->pid,
+			       plan_runtimes(&i->input) & BINARY_GO
+				       ? "those of a Go program cannot be endpoints"
+				       : "give another PATTERN");
 	r = r < 0 ? r : count_all(&k, &e);
 	if (r < 0)
 		log_error("%s", e.text[0] ? e.text : strerror(-r));

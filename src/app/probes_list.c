@@ -380,7 +380,10 @@ int probes_list(struct inspect *i, const struct probes_command *c)
 		log_error("process %d: no function%s%s%s", c->pid,
 			  c->pattern ? " matches '" : " of its program sounds like a request",
 			  c->pattern ? c->pattern : "",
-			  c->pattern ? "'" : "; give a PATTERN, or --all");
+			  c->pattern ? "'"
+			  : plan_runtimes(&i->input) & BINARY_GO
+				  ? "; those of a Go program cannot be endpoints"
+				  : "; give a PATTERN, or --all");
 	if (list.n_left_out)
 		log_info("%zu more match; --all lists them", list.n_left_out);
 	if (list.n + n_notes)

@@ -343,12 +343,21 @@ static bool note_source(void *ctx, const struct symtab_symbol *sym)
 	return true;
 }
 
+static bool is_go(const struct resolve_input *in, struct module *m)
+{
+	struct binary *b;
+
+	return binaries_get(in->binaries, m, &b) == 0 && (binary_runtimes(b) & BINARY_GO);
+}
+
 /* Why nothing is near: what names the file has. */
 static const char *which_names(const struct resolve_input *in, struct module *m)
 {
 	unsigned int sources = 0;
 	struct binary *b;
 
+	if (is_go(in, m))
+		return "; it is a Go program, whose own functions cannot be endpoints: its stacks move";
 	if (binaries_get(in->binaries, m, &b) == 0 && binary_symtab(b))
 		symtab_each(binary_symtab(b), note_source, &sources);
 	if (!sources)
@@ -388,7 +397,7 @@ static int not_found(const struct resolve_input *in, const struct endpoint_targe
 		}
 		vec_free(&list);
 	}
-	for (size_t i = 0; i < n && i < 2; i++)
+	for (size_t i = 0; i < n && i < 2 && !is_go(in, mods[0].module); i++)
 		if (binaries_get(in->binaries, mods[i].module, &b) == 0)
 			list_near(b, t->symbol, near, sizeof(near));
 	return errmsg_set(e, -ENOENT, "endpoint '%s': no such function in %s%s (process %d)%s%s",

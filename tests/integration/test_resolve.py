@@ -6,9 +6,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
+import urllib.request
 
-from harness import (TARGETS, Lines, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, profiling, spanprof,
-                     stop, test, wait_until)
+from harness import (TARGETS, Lines, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, need_program,
+                     profiling, spanprof, stop, test, wait_until)
+from servers import Server, free_port
 
 GO = """package main
 import ("bufio"; "fmt"; "os")
@@ -351,7 +354,7 @@ def go_is_refused(flags):
                 process_target = type("T", (), {"pid": process.pid})
                 if flags:
                     status, _, err = spanprof("run", "-p", process.pid, "--endpoint", "main.Handle", "--for", "1s")
-                    check(status == 1 and process.poll() is None, err)
+                    check(status == 1 and process.poll() is None and "it is a Go program" in err, err)
                 else:
                     refused(process_target, "main.Handle", "Go program")
                     _, out, err = spanprof("probes", "-p", process.pid, "main.Handle")
@@ -362,4 +365,42 @@ def go_is_refused(flags):
                 stop(process)
 
 
+class NodeExporter(Server):
+    """Debian's: stripped, with a C library that it calls."""
+
+    def prepare(self):
+        need_program("prometheus-node-exporter")
+        self.port = free_port()
+
+    def command(self):
+        return ["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{self.port}", "--collector.disable-defaults"]
+
+    def get(self):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=20) as answer:
+            return answer.status
+
+    def answers(self):
+        try:
+            return self.get() == 200
+        except OSError:
+            return False
+
+
+@test
+def a_go_server_is_refused():
+    """Each way to ask for its functions is answered with the reason, and it serves on."""
+    with NodeExporter() as server:
+        for spec in ("net/http.serverHandler.ServeHTTP", "'net/http.*'", "_cgo_topofstack"):
+            for options in ([], ["--leave", "uretprobe", "--force"]):
+                status, _, err = spanprof("run", "-p", server.pid, "--endpoint", spec, "--for", "1s", *options)
+                check(status == 1 and "is a Go program" in err and "stacks move" in err, f"{spec}: {err}")
+        for words in ([], ["--count", "1s"]):
+            status, out, err = spanprof("probes", "-p", server.pid, *words)
+            check(status == 1 and "those of a Go program cannot be endpoints" in err, out + err)
+        status, out, _ = spanprof("doctor", "-p", server.pid)
+        check("Go: its functions cannot be endpoints" in out and "dbgsym" not in out, out)
+        check(server.get() == 200, "it is as it was")
+
+
+sys.dont_write_bytecode = True
 main(needs=[need_bpf])

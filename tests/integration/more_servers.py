@@ -83,12 +83,13 @@ class ApachePhp(Apache):
 
 class Nginx(Server):
     stop_signal = signal.SIGQUIT
+    also = ""  # what else its server has, with {port} and {h2_port}
 
     def prepare(self):
         need_program("/usr/sbin/nginx", "ab")
         self.binary = "/usr/sbin/nginx"
         self.version = re.search(r"nginx/(\d+\.\d+)", os.popen("/usr/sbin/nginx -v 2>&1").read())[1]
-        self.port = free_port()
+        self.port, self.h2_port = free_port(), free_port()
         (self.dir / "html").mkdir()
         (self.dir / "html/index.html").write_text("hello\n")
         self.dir.chmod(0o755)
@@ -97,7 +98,8 @@ class Nginx(Server):
             "events { worker_connections 64; }\nhttp { access_log off;\n"
             + "".join(f"{k}_temp_path {self.dir}/{k};\n"
                       for k in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")) +
-            f"server {{ listen 127.0.0.1:{self.port}; root {self.dir}/html; }} }}\n")
+            f"server {{ listen 127.0.0.1:{self.port}; root {self.dir}/html;\n"
+            + self.also.replace("{port}", str(self.port)).replace("{h2_port}", str(self.h2_port)) + "} }\n")
 
     def command(self):
         return [self.binary, "-p", self.dir, "-c", self.dir / "nginx.conf"]

@@ -220,6 +220,44 @@ def nginx():
             check(status == 0 and re.search(r"^names +GET /index\.html$", out, re.M), out + err)
 
 
+@test
+def nginx_in_front_of_others():
+    """By a proxy, by FastCGI, by HTTP/2: a call for each request, whoever answers it, also with an error."""
+    need_program("curl")
+
+    class Front(Nginx):
+        also = ("listen 127.0.0.1:{h2_port} ssl http2; ssl_certificate CERT/cert.pem; ssl_certificate_key CERT/key.pem;\n"
+                "location /proxy/ { proxy_pass http://127.0.0.1:{port}/; }\n"
+                "location /php { fastcgi_pass unix:PHP/php.sock; fastcgi_param SCRIPT_FILENAME PHP/index.php;\n"
+                "fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string; }\n"
+                "location /gone { proxy_pass http://127.0.0.1:1/; }\n")
+
+    with PhpFpm() as php, folder() as path:
+        certificate(path)
+        Front.also = Front.also.replace("PHP", str(php.dir)).replace("CERT", str(path))
+        with Front() as server:
+            def ask(url, *options):
+                """The HTTP version and status of each answer; [1-N] in the URL makes N requests of one connection."""
+                return run(["curl", "-s", "-k", *options, "-o", "/dev/null", "-w", "%{http_version}/%{http_code} ",
+                            url]).split()
+
+            with profiling(path / "out.json", *preset("nginx", server, *ALL)):
+                counted = 2 * server.bench("/proxy/index.html", requests=100, clients=2)  # it is its own upstream
+                for where, n, want in (("/php?how=plain&n=[1-20]", 20, "1.1/200"), ("/php?how=fatal&n=[1-5]", 5, "1.1/200"),
+                                       ("/php?how=slow", 1, "1.1/200"), ("/gone?n=[1-5]", 5, "1.1/502"),
+                                       ("/nosuch?n=[1-5]", 5, "1.1/404")):
+                    got = ask(f"http://127.0.0.1:{server.port}{where}")
+                    check(got == [want] * n, f"{where}: {got}")
+                    counted += n
+                if "HTTP2" in run(["curl", "--version"]):
+                    check(ask(f"https://127.0.0.1:{server.h2_port}/index.html?n=[1-60]", "--http2", "--parallel") ==
+                          ["2/200"] * 60, "HTTP/2")
+                    counted += 60
+        endpoint, = load(path / "out.json").endpoints
+        check(endpoint["calls"] == endpoint["ended"] == counted,
+              f"{endpoint['calls']} calls, {endpoint['ended']} ends instead of {counted}")
+
+
 SQLITE = """
 import sqlite3, sys, time
 db = sqlite3.connect(":memory:")

@@ -142,7 +142,7 @@ static int compile_getter(struct compiler *c, const struct expr_node *node)
 		return resolver_failed(c, node, r, &why);
 	r = compile_value(c, node->a, &unused);
 	r = r < 0 ? r : compile_emit_add(c, place.offset);
-	return r < 0 ? r : emit_load(c, place.size, false, VALUE_UNTYPED);
+	return r < 0 || !place.size ? r : emit_load(c, place.size, false, VALUE_UNTYPED);
 }
 
 static int compile_argument(struct compiler *c, const struct expr_node *node,

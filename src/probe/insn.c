@@ -319,15 +319,32 @@ bool insn_call_ends(const uint8_t *code, size_t n)
 	return false;
 }
 
-static bool is_field_load(const struct decoded *d)
+/* mov OFFSET(%rdi), %rax, or lea for the field's address. */
+static bool is_field(const struct decoded *d)
 {
 	const ZydisDecodedOperand *ops = d->ops;
 
-	return d->i.mnemonic == ZYDIS_MNEMONIC_MOV && d->i.operand_count_visible == 2 &&
-	       ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+	return (d->i.mnemonic == ZYDIS_MNEMONIC_MOV || d->i.mnemonic == ZYDIS_MNEMONIC_LEA) &&
+	       d->i.operand_count_visible == 2 && ops[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
 	       wire_register(ops[0].reg.value) == WIRE_REG_RAX && ops[0].size >= 32 &&
 	       ops[1].type == ZYDIS_OPERAND_TYPE_MEMORY && ops[1].mem.base == ZYDIS_REGISTER_RDI &&
 	       ops[1].mem.index == ZYDIS_REGISTER_NONE;
+}
+
+static bool uses_rax(const struct decoded *d)
+{
+	for (unsigned int k = 0; k < d->i.operand_count; k++) {
+		const ZydisDecodedOperand *op = &d->ops[k];
+
+		if (op->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		    wire_register(op->reg.value) == WIRE_REG_RAX)
+			return true;
+		if (op->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+		    (wire_register(op->mem.base) == WIRE_REG_RAX ||
+		     wire_register(op->mem.index) == WIRE_REG_RAX))
+			return true;
+	}
+	return false;
 }
 
 bool insn_find_getter(const uint8_t *code, size_t n, int64_t *ret_offset, uint8_t *ret_size)
@@ -339,11 +356,13 @@ bool insn_find_getter(const uint8_t *code, size_t n, int64_t *ret_offset, uint8_
 	for (unsigned int k = 0; k < 10 && off < n && decode(code + off, n - off, &d); k++) {
 		if (d.i.meta.category == ZYDIS_CATEGORY_RET)
 			return found;
-		if (d.i.meta.category == ZYDIS_CATEGORY_CALL || (found && is_field_load(&d)))
+		if (d.i.meta.category == ZYDIS_CATEGORY_CALL || (found && uses_rax(&d)))
 			return false;
-		if (is_field_load(&d)) {
+		if (is_field(&d)) {
+			bool is_address = d.i.mnemonic == ZYDIS_MNEMONIC_LEA;
+
 			*ret_offset = d.ops[1].mem.disp.value;
-			*ret_size = (uint8_t)(d.ops[0].size / 8);
+			*ret_size = is_address ? 0 : (uint8_t)(d.ops[0].size / 8);
 			found = true;
 		}
 		off += d.i.length;

@@ -57,7 +57,8 @@ int decode_insn(const uint8_t *code, size_t n, uint64_t vaddr, struct insn *ret)
 
 /*
  * What a function of the form "return p ? p->field : 0" does: the offset and size (4 or 8) of the
- * field that it loads from its first argument into RAX. False for anything else.
+ * field that it loads from its first argument into RAX; size 0: it returns the field's address.
+ * False for anything else.
  */
 bool insn_find_getter(const uint8_t *code, size_t n, int64_t *ret_offset, uint8_t *ret_size);
 

@@ -452,6 +452,50 @@ static void instructions(void **state)
 	assert_true(decode_insn(je, 3, 0, &i) < 0);
 }
 
+static void fields_that_functions_return(void **state)
+{
+	static const struct {
+		const char *what;
+		uint8_t code[20];
+		size_t n;
+		bool found;
+		int64_t offset;
+		uint8_t size;
+	} cases[] = {
+		{"test; je; mov 264(%rdi),%rax; ret",
+		 {0x48, 0x85, 0xff, 0x74, 7, 0x48, 0x8b, 0x87, 8, 1, 0, 0, 0xc3},
+		 13,
+		 true,
+		 264,
+		 8},
+		{"mov 8(%rdi),%eax; ret", {0x8b, 0x47, 8, 0xc3}, 4, true, 8, 4},
+		{"lea 104(%rdi),%rax; ret", {0x48, 0x8d, 0x47, 0x68, 0xc3}, 5, true, 104, 0},
+		{"push %rbp; mov 8(%rdi),%rax; pop %rbp; ret",
+		 {0x55, 0x48, 0x8b, 0x47, 8, 0x5d, 0xc3},
+		 7,
+		 true,
+		 8,
+		 8},
+		{"mov 8(%rdi),%eax; and $1,%eax; ret", {0x8b, 0x47, 8, 0x83, 0xe0, 1, 0xc3}, 7},
+		{"lea 104(%rdi),%rax; mov (%rax),%rax; ret",
+		 {0x48, 0x8d, 0x47, 0x68, 0x48, 0x8b, 0, 0xc3},
+		 8},
+		{"lea 8(%rdi,%rsi),%rax; ret", {0x48, 0x8d, 0x44, 0x37, 8, 0xc3}, 6},
+	};
+
+	(void)state;
+	for (size_t k = 0; k < sizeof(cases) / sizeof(*cases); k++) {
+		int64_t offset = 0;
+		uint8_t size = 0;
+
+		print_message("%s\n", cases[k].what);
+		assert_int_equal(insn_find_getter(cases[k].code, cases[k].n, &offset, &size),
+				 cases[k].found);
+		assert_int_equal(offset, cases[k].found ? cases[k].offset : offset);
+		assert_int_equal(size, cases[k].found ? cases[k].size : size);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -465,6 +509,7 @@ int main(void)
 		cmocka_unit_test(no_instruction_no_site),
 		cmocka_unit_test(return_sites),
 		cmocka_unit_test(instructions),
+		cmocka_unit_test(fields_that_functions_return),
 	};
 
 	return cmocka_run_group_tests_name("site", tests, NULL, NULL);

@@ -2,6 +2,7 @@
 """More real servers, for the presets: PHP-FPM with a small FastCGI client, PHP in Apache, nginx."""
 import glob
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -34,6 +35,10 @@ class PhpFpm(Server):
             f"[global]\nerror_log = {self.dir}/error.log\ndaemonize = no\npid = {self.dir}/pid\n"
             f"[www]\nuser = www-data\ngroup = www-data\nlisten = {self.socket}\nlisten.mode = 0666\n"
             "pm = static\npm.max_children = 2\n")
+
+    def has_usdt(self):
+        """Debian 12's PHP was built with probes, Debian 13's without."""
+        return b"request__startup" in pathlib.Path(self.binary).read_bytes()
 
     def command(self):
         return [self.binary, "-n", "-y", self.dir / "fpm.conf", "-F"]

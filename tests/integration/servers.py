@@ -117,31 +117,48 @@ class Postgres(Server):
         return int(re.search(r"actually processed: (\d+)", out)[1])
 
 
+# The offset of argv in a client.
+ARGV = {"redis 6.0": 80, "redis 6.2": 80, "redis 7.0": 80, "redis 7.2": 96, "redis 7.4": 96, "redis 8.0": 96, "valkey 8.1": 32}
+
+
 class Redis(Server):
+    name = "redis"
+
     def prepare(self):
-        need_program("redis-server", "redis-cli", "redis-benchmark")
-        self.program = "redis-server"
+        need_program(*(f"{self.name}-{p}" for p in ("server", "cli", "benchmark")))
+        self.program = f"{self.name}-server"
         self.binary = os.path.realpath(shutil.which(self.program))
         self.socket = self.dir / "redis.sock"
-        self.version = re.search(r"v=(\d+\.\d+)", run(["redis-server", "--version"]))[1]
+        self.version = re.search(r"v=(\d+\.\d+)", run([self.program, "--version"]))[1]
 
     def command(self):
         return [self.program, "--port", 0, "--unixsocket", self.socket, "--save", "", "--appendonly",
                 "no", "--dir", self.dir, "--enable-debug-command", "yes"]
 
     def answers(self):
-        return try_run(["redis-cli", "-s", self.socket, "ping"])
+        return try_run([f"{self.name}-cli", "-s", self.socket, "ping"])
+
+    def name_expression(self):
+        """Where the command's name is: behind the client's argv."""
+        argv = ARGV.get(f"{self.name} {self.version}")
+        if not argv:
+            raise Skip(f"the place of the names in {self.name} {self.version} is not known")
+        return f"str(*(*(*(arg0+{argv}))+8))"
 
     def cli(self, *words):
-        return run(["redis-cli", "-s", self.socket, *words])
+        return run([f"{self.name}-cli", "-s", self.socket, *words])
 
     def commands_processed(self):
         """The server's own count, without the command that asks."""
         return int(re.search(r"total_commands_processed:(\d+)", self.cli("info", "stats"))[1])
 
     def bench(self, requests, clients):
-        run(["redis-benchmark", "-s", self.socket, "-n", requests, "-c", clients, "-t", "set,get",
+        run([f"{self.name}-benchmark", "-s", self.socket, "-n", requests, "-c", clients, "-t", "set,get",
              "-q"])
+
+
+class Valkey(Redis):
+    name = "valkey"
 
 
 class MariaDB(Server):

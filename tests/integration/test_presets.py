@@ -14,7 +14,7 @@ import threading
 from harness import (SPANPROF, TARGETS, Lines, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf,
                      need_program, profiling, spanprof, stop, test)
 from more_servers import ApachePhp, Nginx, PhpFpm, certificate
-from servers import Apache, MariaDB, Postgres, Redis, run
+from servers import Apache, MariaDB, Postgres, Redis, Valkey, run
 
 PYTHON = "/usr/bin/python3"
 ALL = ("--min-duration", "1ns", "--max-samples", "0", "--max-parallel", "1000")
@@ -116,13 +116,12 @@ def mysql():
         check(got == {"select ?", "PREPARE select ? from tables", "INIT DB shop", "PING ?"}, f"names {got}")
 
 
-@test
-def redis():
-    with Redis() as server, folder() as path:
-        if server.version not in ("6.0", "6.2", "7.0", "7.2", "7.4", "8.0"):
-            raise Skip(f"the preset does not know the names' place in Redis {server.version}")
+@cases(["redis", "valkey"])
+def redis(kind):
+    with {"redis": Redis, "valkey": Valkey}[kind]() as server, folder() as path:
+        server.name_expression()  # or the preset does not know it either
         before = server.commands_processed()
-        with profiling(path / "out.json", *preset("redis", server, "--min-duration", "100ms")):
+        with profiling(path / "out.json", *preset(server.name, server, "--min-duration", "100ms")):
             server.bench(500, clients=4)
             server.cli("DEBUG", "sleep", "0.3")
         counted = server.commands_processed() - before - 1
@@ -187,7 +186,7 @@ def php_fpm():
 @test
 def php_usdt():
     with PhpFpm() as server, folder() as path:
-        if b"request__startup" not in pathlib.Path(server.binary).read_bytes():
+        if not server.has_usdt():
             raise Skip("this php-fpm was built without USDT probes")
         with profiling(path / "out.json", "-p", server.pid, "--endpoint",
                        "usdt:php:request__startup(str(arg2) \" \" str(arg1));end=usdt:php:request__shutdown", *ALL):

@@ -73,9 +73,7 @@ def postgres_work_and_locks():
 @test
 def redis():
     with Redis() as server, folder() as path:
-        if server.version != "7.0":
-            raise Skip(f"the offsets of the name are those of Redis 7.0; here is {server.version}")
-        name = "processCommand(str(*(*(*(arg0+0x50))+8)))"
+        name = f"processCommand({server.name_expression()})"
         before = server.commands_processed()
         with profiling(path / "out.json", "-p", server.pid, "--endpoint", name, *OPTIONS):
             server.bench(1000, clients=4)

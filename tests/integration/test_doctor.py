@@ -46,9 +46,9 @@ SITUATIONS = {
 }
 
 
-def doctor(prefix, *options):
+def doctor(prefix, *options, program=SPANPROF):
     """(exit status, {level: {checks}}, findings, usable)"""
-    done = subprocess.run([*prefix, SPANPROF, "doctor", "--json", *map(str, options)], capture_output=True, text=True,
+    done = subprocess.run([*prefix, program, "doctor", "--json", *map(str, options)], capture_output=True, text=True,
                           timeout=60, check=False)
     if "no seccomp" in done.stderr or done.stderr.startswith(("setpriv", "unshare", "prlimit")):
         raise Skip(done.stderr.strip())
@@ -62,8 +62,10 @@ def situation(name):
     """Whatever doctor says can be used is used by run, and the other way round."""
     prefix, failures, warnings, refused = SITUATIONS[name]
     with folder() as path:
+        # The build may be in a home folder, closed to others.
         path.chmod(0o755)
-        status, levels, findings, usable = doctor(prefix)
+        program = shutil.copy(SPANPROF, path)
+        status, levels, findings, usable = doctor(prefix, program=program)
         by_perf = os.environ.get("SPANPROF_UPROBES") == "perf"
         check(failures <= levels["failure"] and (by_perf or levels["failure"] <= failures | {"probe cost", "uprobes"}),
               f"failures {levels['failure']}")
@@ -71,15 +73,15 @@ def situation(name):
         check(usable == (not failures) and status == (1 if failures else 0), f"exit status {status}, usable {usable}")
         check(all(f["fix"] for f in findings if f["level"] in ("failure", "warning") and f["check"] != "BPF programs"),
               f"each of them says what to do: {findings}")
-        run_agrees(prefix, refused)
+        run_agrees(prefix, refused, program)
 
 
-def run_agrees(prefix, refused):
+def run_agrees(prefix, refused, program):
     with Target("phases-gcc-O2", "-w", "-n", 3, "a=sleep:20") as target:
         # In a namespace of its own there are other processes.
         who = "$$" if "unshare" in prefix else str(target.pid)
         done = subprocess.run([*prefix, "/bin/sh", "-c", f'exec "$0" run -p {who} --endpoint libc.so.6:write --for 300ms',
-                               SPANPROF], capture_output=True, text=True, timeout=60, check=False)
+                               program], capture_output=True, text=True, timeout=60, check=False)
         if refused is None:
             check(done.returncode == 0, done.stderr)
         else:

@@ -25,6 +25,16 @@ impl Handler for Router {
     }
 }
 
+/// That there are two makes calls of the trait go through its table.
+struct Closed;
+
+impl Handler for Closed {
+    #[inline(never)]
+    fn handle(&self, path: &str) -> i64 {
+        path.len() as i64
+    }
+}
+
 #[inline(never)]
 pub fn route(path: &str, depth: i64) -> i64 {
     nap(path, depth)
@@ -45,7 +55,7 @@ fn wait_for_line(say: &str) {
 fn main() {
     let count: i64 = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(2);
     let offset = std::env::args().count() as i64;
-    let router: Box<dyn Handler> = Box::new(Router { offset });
+    let router: Box<dyn Handler> = if offset > 0 { Box::new(Router { offset }) } else { Box::new(Closed) };
     // Parts of one text: not one of them ends where its text ends.
     let all = String::from("/orders/7/login");
     let mut bad = 0;

@@ -68,7 +68,7 @@ void hints_hanging(struct engine *e, uint64_t until_ns, uint64_t *told_ns)
 		 h.tgid, h.tid, h.where[0] ? ": " : "", h.where);
 }
 
-void hints_nameless(const struct engine *e, size_t n, const struct profile *p)
+void hints_nameless(struct engine *e, size_t n, const struct profile *p)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		const struct endpoint *spec = engine_endpoint(e, i);
@@ -82,7 +82,8 @@ void hints_nameless(const struct engine *e, size_t n, const struct profile *p)
 			n_named +=
 				strcmp(strpool_get(p->strings, p->spans.at[k].name), display) != 0;
 		}
-		if (endpoint_has_name(spec) && n_spans && !n_named)
+		if (endpoint_has_name(spec) && n_spans && !n_named &&
+		    !probes_nameless(engine_probes(e), i))
 			log_warning(
 				"cannot name the calls of '%s' in this build: what its name expression reads is no text (%zu calls); see 'spanprof probes --check'",
 				display, n_spans);

@@ -26,7 +26,7 @@ void hints_silence(struct engine *e, const struct specs *specs, size_t n,
  */
 void hints_hanging(struct engine *e, uint64_t until_ns, uint64_t *told_ns);
 /* A name was asked for, and no span has got one: what was read is no text, or cannot be read. */
-void hints_nameless(const struct engine *e, size_t n, const struct profile *p);
+void hints_nameless(struct engine *e, size_t n, const struct profile *p);
 /* A preset for another program is the likely reason why its functions are not there. */
 void hints_strangers(const struct run_options *o, const struct preset *p);
 /* The presets that are for the program of a process, when there are any. */

@@ -22,6 +22,7 @@ struct slot {
 	struct endpoint *ep; /* owned */
 	bool has_wire;       /* the map's entry is written: programs are fixed from then on */
 	bool returns_tried;  /* its own returns were to be probed for want of return sites */
+	bool nameless;       /* no alternative of its name fits a build that was met */
 	struct wire_endpoint wire;
 };
 
@@ -139,6 +140,11 @@ int probes_add_endpoint(struct probes *p, struct endpoint *take_ep, uint32_t *re
 const struct endpoint *probes_endpoint(const struct probes *p, uint32_t ep_id)
 {
 	return ep_id < p->slots.n ? p->slots.at[ep_id].ep : NULL;
+}
+
+bool probes_nameless(const struct probes *p, uint32_t ep_id)
+{
+	return ep_id < p->slots.n && p->slots.at[ep_id].nameless;
 }
 
 static void add_warning(struct probes *p, const char *text)
@@ -325,6 +331,7 @@ static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_in
 		return r;
 	if (plan->warning[0])
 		add_warning(p, plan->warning);
+	p->slots.at[ep_id].nameless |= plan->nameless;
 	if (endpoint_target(p->slots.at[ep_id].ep)->kind != ENDPOINT_USDT)
 		endpoint_found(p->slots.at[ep_id].ep, f->name);
 	return 0;

@@ -54,6 +54,8 @@ struct probes *probes_free(struct probes *p);
 /* take_ep is consumed on success; slots are numbered 0, 1, ... in the order of addition. */
 int probes_add_endpoint(struct probes *p, struct endpoint *take_ep, uint32_t *ret_ep_id);
 const struct endpoint *probes_endpoint(const struct probes *p, uint32_t ep_id);
+/* A build was met for which its name has no alternative; a warning has said so. */
+bool probes_nameless(const struct probes *p, uint32_t ep_id);
 
 /* A process to be probed. */
 struct probes_process {

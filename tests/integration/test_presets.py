@@ -151,6 +151,7 @@ def an_unknown_version_is_profiled_without_names():
             server.bench(100, clients=1)
             server.cli("DEBUG", "sleep", "0.3")
         check("cannot name endpoints of this build, profiling without names" in command.stderr, command.stderr)
+        check("what its name expression reads" not in command.stderr, f"a second reason: {command.stderr}")
         profile = load(path / "out.json")
         check(profile.calls() > 200 and names(profile) == {"command"}, f"{profile.calls()} {names(profile)}")
 

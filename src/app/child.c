@@ -114,106 +114,134 @@ static uint64_t entry_point(pid_t pid)
 
 /*
  * A stop at the first instruction of addr, without a change of the program: a child that it forks meanwhile
- * would run into a changed instruction. No stop when addr is 0.
+ * would run into a changed instruction. Without this process it would run into its breakpoint, so it ends
+ * with it. No stop when addr is 0. False: it cannot be had.
  */
-static bool set_breakpoint(pid_t pid, uint64_t addr)
+static bool set_breakpoint(struct child *c, uint64_t addr)
 {
-	return !ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(7), 0) &&
-	       !ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(0), addr) &&
-	       (!addr || !ptrace(PTRACE_POKEUSER, pid, DEBUG_REGISTER(7), DR7_ENABLE_0));
+	long options = PTRACE_O_TRACEEXEC | (addr ? PTRACE_O_EXITKILL : 0);
+	bool is_set = !ptrace(PTRACE_SETOPTIONS, c->pid, NULL, options) &&
+		      !ptrace(PTRACE_POKEUSER, c->pid, DEBUG_REGISTER(7), 0) &&
+		      !ptrace(PTRACE_POKEUSER, c->pid, DEBUG_REGISTER(0), addr) &&
+		      (!addr || !ptrace(PTRACE_POKEUSER, c->pid, DEBUG_REGISTER(7), DR7_ENABLE_0));
+
+	c->entry = is_set ? addr : 0;
+	return is_set;
 }
 
-/* Whether a stopped child is at addr; ret_signal: what it must be given when it is not. */
-static bool is_there(pid_t pid, int status, uint64_t addr, long *ret_signal)
+/* Whether it is stopped at its breakpoint; ret_signal: what it must be given when it is not. */
+static bool is_there(const struct child *c, int status, long *ret_signal)
 {
 	struct user_regs_struct regs;
 
 	*ret_signal = status >> 16 ? 0 : WSTOPSIG(status);
-	return *ret_signal == SIGTRAP && !ptrace(PTRACE_GETREGS, pid, NULL, &regs) &&
-	       regs.rip == addr;
+	return *ret_signal == SIGTRAP && c->entry && !ptrace(PTRACE_GETREGS, c->pid, NULL, &regs) &&
+	       regs.rip == c->entry;
 }
 
 /*
- * Runs the stopped child up to its entry point, that of the last program when it calls exec; false when
- * it ended before that. Where that is not known it stays where it is: what is linked in can be attached all
- * the same. Without this process it would run into its breakpoint, so it ends with it.
+ * It has begun another program: on to its entry point. Where that is not known it enters right here: what
+ * is linked in can be attached all the same.
  */
-static bool run_to_entry(pid_t pid)
+static enum child_state on_exec(struct child *c)
 {
-	uint64_t addr = entry_point(pid);
-	bool is_armed =
-		addr &&
-		!ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL) &&
-		set_breakpoint(pid, addr);
-	long signal = 0;
-	int status;
+	uint64_t addr = entry_point(c->pid);
 
-	while (is_armed) {
-		if (ptrace(PTRACE_CONT, pid, NULL, signal) || waitpid(pid, &status, 0) != pid ||
-		    !WIFSTOPPED(status))
-			return false;
-		if (is_there(pid, status, addr, &signal))
-			break;
-		if (status >> 16 == PTRACE_EVENT_EXEC) {
-			addr = entry_point(pid);
-			is_armed = addr && set_breakpoint(pid, addr);
-		}
-	}
-	set_breakpoint(pid, 0);
-	return !ptrace(PTRACE_SETOPTIONS, pid, NULL, 0);
+	if (!addr || !set_breakpoint(c, addr))
+		return CHILD_ENTERS;
+	/* It may be gone already, which the next wait tells. */
+	ptrace(PTRACE_CONT, c->pid, NULL, 0);
+	return CHILD_RUNS;
 }
 
-int child_start(char **command, const sigset_t *mask, pid_t *ret_pid, struct errmsg *e)
+static enum child_state on_stop(struct child *c, int status)
+{
+	long signal;
+
+	if (is_there(c, status, &signal)) {
+		set_breakpoint(c, 0);
+		return CHILD_ENTERS;
+	}
+	if (status >> 16 == PTRACE_EVENT_EXEC)
+		return on_exec(c);
+	ptrace(PTRACE_CONT, c->pid, NULL, signal);
+	return CHILD_RUNS;
+}
+
+/* Runs the stopped child up to its entry point; false when it ended before that. */
+static bool run_to_entry(struct child *c)
+{
+	enum child_state state = on_exec(c);
+	int status;
+
+	while (state == CHILD_RUNS) {
+		if (waitpid(c->pid, &status, 0) != c->pid || !WIFSTOPPED(status))
+			return false;
+		state = on_stop(c, status);
+	}
+	return state == CHILD_ENTERS;
+}
+
+int child_start(char **command, const sigset_t *mask, struct child *ret, struct errmsg *e)
 {
 	AUTO_CLOSE int read_fd = -1;
 	AUTO_CLOSE int write_fd = -1;
+	struct child c = {};
 	int fds[2], status;
-	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC))
 		return errmsg_set(e, -errno, "cannot start '%s': %s", command[0], strerror(errno));
 	read_fd = fds[0];
 	write_fd = fds[1];
-	pid = fork();
-	if (pid < 0)
+	c.pid = fork();
+	if (c.pid < 0)
 		return errmsg_set(e, -errno, "cannot start '%s': %s", command[0], strerror(errno));
-	if (!pid)
+	if (!c.pid)
 		run_child(command, mask, write_fd);
 	close(TAKE_FD(write_fd));
 	/* The first stop is the SIGTRAP that a traced exec raises. */
-	while (waitpid(pid, &status, 0) < 0)
+	while (waitpid(c.pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return errmsg_set(e, -errno, "cannot wait for '%s': %s", command[0],
 					  strerror(errno));
 	if (!WIFSTOPPED(status))
-		return why_not(read_fd, pid, command[0], e);
-	if (lost_rights(pid))
-		return refuse(pid, command[0], e);
-	if (!run_to_entry(pid))
+		return why_not(read_fd, c.pid, command[0], e);
+	if (lost_rights(c.pid))
+		return refuse(c.pid, command[0], e);
+	if (!run_to_entry(&c))
 		return errmsg_set(e, -ECHILD, "'%s' ended before it reached its entry point",
 				  command[0]);
-	*ret_pid = pid;
+	*ret = c;
 	return 0;
 }
 
-int child_continue(pid_t pid)
+int child_continue(const struct child *c)
 {
-	return ptrace(PTRACE_DETACH, pid, NULL, NULL) ? -errno : 0;
+	return ptrace(PTRACE_DETACH, c->pid, NULL, NULL) ? -errno : 0;
 }
 
-bool child_ended(pid_t pid, int *ret_status)
+int child_follow(struct child *c)
 {
+	/* What it calls exec for may have rights of its own. */
+	if (!(process_own_capabilities() & 1ULL << CAP_SYS_PTRACE) || !set_breakpoint(c, 0))
+		return child_continue(c);
+	return ptrace(PTRACE_CONT, c->pid, NULL, 0) ? -errno : 0;
+}
+
+enum child_state child_look(struct child *c, int *ret_status)
+{
+	enum child_state state = CHILD_RUNS;
 	int status;
 
-	if (waitpid(pid, &status, WNOHANG) != pid)
-		return false;
-	if (WIFEXITED(status))
-		*ret_status = WEXITSTATUS(status);
-	else if (WIFSIGNALED(status))
-		*ret_status = 128 + WTERMSIG(status);
-	else
-		return false;
-	return true;
+	while (state == CHILD_RUNS && waitpid(c->pid, &status, WNOHANG) == c->pid) {
+		if (WIFSTOPPED(status)) {
+			state = on_stop(c, status);
+			continue;
+		}
+		*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+		return CHILD_ENDED;
+	}
+	return state;
 }
 
 void child_tell_left(size_t n)

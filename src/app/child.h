@@ -1,26 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * child.h: the command of `spanprof run -- COMMAND`: started, held at its entry point until it is
- * attached, and waited for.
+ * attached, and waited for. It can be held again where it enters another program that it calls exec for.
  */
 #ifndef SPANPROF_APP_CHILD_H
 #define SPANPROF_APP_CHILD_H
 
 #include <signal.h>
-#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/errmsg.h"
+
+struct child {
+	pid_t pid;      /* 0: none */
+	uint64_t entry; /* where it will be stopped; 0: nowhere */
+};
+
+enum child_state {
+	CHILD_RUNS,
+	CHILD_ENTERS, /* it is stopped at the entry point of another program */
+	CHILD_ENDED,
+};
 
 /*
  * Starts the command and stops it at its entry point, where its libraries are mapped.
  * -ENOENT, -EACCES ... with a message when exec fails. The signal mask is the one that `mask` says.
  */
-int child_start(char **command, const sigset_t *mask, pid_t *ret_pid, struct errmsg *e);
-/* Lets it go. */
-int child_continue(pid_t pid);
-/* True once it has ended; its status as a shell reports it (128 + signal when killed). */
-bool child_ended(pid_t pid, int *ret_status);
+int child_start(char **command, const sigset_t *mask, struct child *ret, struct errmsg *e);
+/* Lets it go, for good. */
+int child_continue(const struct child *c);
+/* Lets it go, until it enters another program; child_look must be called on each SIGCHLD meanwhile. */
+int child_follow(struct child *c);
+/*
+ * What has become of it. CHILD_ENDED is told once, with its status as a shell reports it (128 + signal when
+ * killed).
+ */
+enum child_state child_look(struct child *c, int *ret_status);
 /* Says that n processes of a command that has ended live on: it has put itself into the background. */
 void child_tell_left(size_t n);
 

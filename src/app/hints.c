@@ -121,22 +121,26 @@ void hints_presets(pid_t pid)
 	presets_free(all);
 }
 
+void hints_left(pid_t pid)
+{
+	char path[PROCESS_PATH_MAX];
+
+	process_exe_path(pid, path, sizeof(path));
+	log_warning(
+		"process %d has called exec and is not profiled any more; --exe '%s' profiles all that run that, from the start",
+		pid, path[0] ? path : "PROGRAM");
+}
+
 void hints_gone(const struct run_options *o)
 {
 	char path[PROCESS_PATH_MAX];
-	bool any = false;
 
 	for (size_t i = 0; i < o->pids.n; i++) {
 		process_exe_path(o->pids.at[i], path, sizeof(path));
-		if (!path[0])
-			continue;
-		any = true;
-		log_info(
-			"process %d has called exec and is not profiled any more; --exe '%s' profiles all that run that, from the start",
-			o->pids.at[i], path);
+		if (path[0])
+			return;
 	}
-	if (!any)
-		log_info("all processes have ended");
+	log_info("all processes have ended");
 }
 
 /* Functions of a module that have no name, and the time in them and below. */

@@ -31,7 +31,9 @@ void hints_nameless(struct engine *e, size_t n, const struct profile *p);
 void hints_strangers(const struct run_options *o, const struct preset *p);
 /* The presets that are for the program of a process, when there are any. */
 void hints_presets(pid_t pid);
-/* No process is left: those that were named have ended, or run another program. */
+/* A process that was named runs another program now. */
+void hints_left(pid_t pid);
+/* No process is left: says so when none of those that were named runs on as another program. */
 void hints_gone(const struct run_options *o);
 /* Much of the time is in functions that have no name, and what gives them one. */
 void hints_symbols(const struct profile *p, bool debuginfod);

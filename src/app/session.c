@@ -41,8 +41,18 @@ int session_fail(const char *doing, int error, const struct errmsg *e)
 /* A terminal sends its signals to the command, too; a process that sends one to spanprof does not. */
 static void pass_on(const struct session *s, const struct signalfd_siginfo *info)
 {
-	if (s->child && !s->child_gone && info->ssi_code <= 0 && info->ssi_signo != SIGCHLD)
-		kill(s->child, (int)info->ssi_signo);
+	if (s->child.pid && !s->child_gone && info->ssi_code <= 0 && info->ssi_signo != SIGCHLD)
+		kill(s->child.pid, (int)info->ssi_signo);
+}
+
+static void look_at_child(struct session *s)
+{
+	enum child_state state = CHILD_RUNS;
+
+	if (s->child.pid && !s->child_gone && !s->child_entered)
+		state = child_look(&s->child, &s->child_status);
+	s->child_gone |= state == CHILD_ENDED;
+	s->child_entered |= state == CHILD_ENTERS;
 }
 
 /* True when the user wants the run to end. SIGINT ends that alone, the others what was started, too. */
@@ -56,8 +66,7 @@ static bool read_signals(struct session *s)
 		if (info.ssi_signo != SIGINT)
 			pass_on(s, &info);
 	}
-	if (s->child && !s->child_gone && child_ended(s->child, &s->child_status))
-		s->child_gone = true;
+	look_at_child(s);
 	return end;
 }
 
@@ -72,6 +81,19 @@ static bool shall_stop(void *ctx)
 			"the end is cut short: names come from symbol tables from here on, without lines and inlined functions");
 	}
 	return s->hurried;
+}
+
+/* A child of a process that runs something else is no matter; a process that was asked for is. */
+static void on_event(void *ctx, const struct engine_event *event)
+{
+	struct session *s = ctx;
+
+	if (event->kind != ENGINE_EVENT_EXEC)
+		return;
+	s->child_left |= event->pid == s->child.pid;
+	for (size_t i = 0; i < s->o->pids.n; i++)
+		if (s->o->pids.at[i] == event->pid)
+			hints_left(event->pid);
 }
 
 static int new_engine(struct session *s, bool recording)
@@ -111,6 +133,7 @@ static int new_engine(struct session *s, bool recording)
 		.without_names = !(need & ENDPOINT_NEEDS_NAMES),
 		.without_nameless = need & ENDPOINT_NEEDS_NAMES,
 		.end_sleeps = need & ENDPOINT_NEEDS_END_READS,
+		.on_event = on_event,
 		.on_record = session_on_record,
 		.ctx = s,
 	};
@@ -277,14 +300,14 @@ int session_command_status(struct session *s)
 	struct signalfd_siginfo info;
 
 	s->engine = engine_free(s->engine); /* the command goes on unprobed */
-	if (s->child && !s->child_gone)
+	if (s->child.pid && !s->child_gone)
 		log_info("the run is over; waiting for the command, which still runs");
-	while (s->child && !s->child_gone) {
-		if (child_ended(s->child, &s->child_status)) {
-			s->child_gone = true;
-			break;
-		}
-		if (poll(&fd, 1, 1000) > 0 &&
+	while (s->child.pid && !s->child_gone) {
+		look_at_child(s);
+		if (s->child_entered)
+			child_continue(&s->child);
+		s->child_entered = false;
+		if (!s->child_gone && poll(&fd, 1, 1000) > 0 &&
 		    read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
 			pass_on(s, &info);
 	}
@@ -350,9 +373,9 @@ static bool is_over(struct session *s, uint64_t now_ns)
 	if (s->o->for_ns && now_ns - s->start_ns >= s->o->for_ns)
 		return true;
 	/* Whose end is told of by what is still in the buffer. */
-	if (s->child && s->child_gone && !engine_dispatch(s->engine, now_ns))
+	if (s->child.pid && s->child_gone && !engine_dispatch(s->engine, now_ns))
 		child_tell_left(engine_n_processes(s->engine));
-	if (s->child)
+	if (s->child.pid)
 		return s->child_gone || all_sampled(s);
 	if (!s->watching && !engine_n_processes(s->engine)) {
 		hints_gone(s->o);
@@ -382,7 +405,12 @@ static int loop(struct session *s)
 		hints_warnings(s->engine);
 		tell_silence(s, now_ns);
 		tell_hanging(s, now_ns);
-		if (read_signals(s) || is_over(s, now_ns))
+		if (read_signals(s))
+			return 0;
+		r = session_follow_command(s);
+		if (r)
+			return r;
+		if (is_over(s, now_ns))
 			return 0;
 	}
 }
@@ -429,6 +457,8 @@ int session_run(struct session *s)
 		return r;
 	s->end_ns = clock_mono_ns();
 	r = finish(s, p);
+	if (!r && session_check_command(s))
+		return EXIT_FAILED;
 	/* Debug information is large: by then nothing else is in memory, and nothing on the target. */
 	engine_stop(s->engine);
 	malloc_trim(0);

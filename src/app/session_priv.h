@@ -8,6 +8,7 @@
 
 #include <signal.h>
 
+#include "app/child.h"
 #include "app/files_limit.h"
 #include "app/session.h"
 #include "app/specs.h"
@@ -22,10 +23,13 @@ struct session {
 	sigset_t old_mask;
 	struct rlimit old_files;
 	int signal_fd;
-	pid_t child;
+	struct child child;
 	int child_status; /* -1: none, or not ended */
 	bool child_gone;
-	bool watching; /* processes may still come */
+	bool child_entered;          /* it is held where it enters another program */
+	bool child_left;             /* it is in another program than the one that was attached */
+	struct errmsg child_trouble; /* why nothing of it is profiled; "" when something is */
+	bool watching;               /* processes may still come */
 	uint64_t start_ns;
 	uint64_t end_ns;
 	bool hurried; /* the user does not want to wait for the rest of the end, either */
@@ -41,6 +45,10 @@ int session_fail(const char *doing, int error, const struct errmsg *e);
 /* session_processes.c: 0, or an exit status after a message. */
 int session_add_processes(struct session *s);
 int session_start_command(struct session *s);
+/* What the command has done since: to be called when the records are read. */
+int session_follow_command(struct session *s);
+/* When the run is over: an exit status after a message if the command had nothing to be profiled. */
+int session_check_command(struct session *s);
 
 /* session_capture.c: hooks of the engine; nothing is done when nothing is recorded. */
 void session_on_space(void *ctx, uint32_t tgid, uint32_t as_id, struct space *space);

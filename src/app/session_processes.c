@@ -12,7 +12,9 @@
 #include "app/files_limit.h"
 #include "app/hints.h"
 #include "app/session_priv.h"
+#include "app/starter.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "proc/process.h"
 
@@ -110,21 +112,74 @@ static bool is_wanted(const struct session *s, const char *path)
 	return !s->o->exes.n;
 }
 
-static int add_command(struct session *s, struct errmsg *e)
+static void add_remedy(struct errmsg *e)
 {
-	char path[PROCESS_PATH_MAX];
-	size_t n;
-	int r;
+	size_t n = strlen(e->text);
 
-	process_exe_path(s->child, path, sizeof(path));
-	if (!is_wanted(s, path))
-		return 0;
-	r = engine_add_process(s->engine, s->child, specs_instance_of(&s->specs, path), e);
-	n = strlen(e->text);
-	if (r == -ENOENT && n && !s->o->exes.n && !strchr(e->text, '\n'))
+	if (n && !strchr(e->text, '\n'))
 		snprintf(e->text + n, sizeof(e->text) - n,
 			 "; when the command is a script or a wrapper: --exe PROGRAM -- COMMAND");
+}
+
+/* Says so of the first program, and once more when the run is over, if it never comes. */
+static void tell_absent(struct session *s, const struct errmsg *e, const char *what_next)
+{
+	if (!s->child_trouble.text[0])
+		log_info("%s; %s", e->text, what_next);
+	s->child_trouble = *e;
+}
+
+/*
+ * Adds what the command runs now. 0: it may go on; ret_follow: it is to be held again where it enters the
+ * next program, since this is not what was asked for, or may call exec for that.
+ */
+static int add_command(struct session *s, bool *ret_follow, struct errmsg *e)
+{
+	char path[PROCESS_PATH_MAX];
+	bool awaits;
+	int r;
+
+	process_exe_path(s->child.pid, path, sizeof(path));
+	*ret_follow = !is_wanted(s, path);
+	if (*ret_follow)
+		return 0;
+	r = engine_add_command(s->engine, s->child.pid, specs_instance_of(&s->specs, path), &awaits,
+			       e);
+	*ret_follow = (awaits || r == -ENOENT) && !s->o->exes.n && starter_is(s->child.pid);
+	if (awaits)
+		tell_absent(s, e, "it is probed when it is there");
+	else if (*ret_follow)
+		tell_absent(
+			s, e,
+			"waiting for what it executes (for what it starts as a child: --exe PROGRAM)");
+	else if (!r)
+		s->child_trouble.text[0] = '\0';
+	if (*ret_follow)
+		return 0;
+	if (r == -ENOENT && !s->o->exes.n)
+		add_remedy(e);
 	return r;
+}
+
+/* The command is held where it enters a program. The records of how it came there are read before. */
+static int enter_command(struct session *s)
+{
+	struct errmsg e = {};
+	bool follow = false;
+	int r;
+
+	engine_hold(s->engine, s->child.pid);
+	r = engine_dispatch(s->engine, clock_mono_ns());
+	if (!r)
+		r = add_command(s, &follow, &e);
+	if (!r && !follow)
+		engine_hold(s->engine, 0);
+	if (!r)
+		r = follow ? child_follow(&s->child) : child_continue(&s->child);
+	if (!r)
+		return 0;
+	kill(s->child.pid, SIGKILL);
+	return session_fail("cannot profile the command", r, &e);
 }
 
 int session_start_command(struct session *s)
@@ -137,13 +192,58 @@ int session_start_command(struct session *s)
 	r = child_start(s->o->command, &s->old_mask, &s->child, &e);
 	if (r)
 		return session_fail("cannot start the command", r, &e);
-	files_limit_restore(s->child, &s->old_files);
-	r = add_command(s, &e);
+	files_limit_restore(s->child.pid, &s->old_files);
+	return enter_command(s);
+}
+
+/* It was let go: what it runs now has begun without its probes. */
+static void add_next_program(struct session *s)
+{
+	char path[PROCESS_PATH_MAX];
+	struct errmsg e = {};
+	bool awaits = false;
+	int r;
+
+	process_exe_path(s->child.pid, path, sizeof(path));
+	if (!path[0] || !is_wanted(s, path))
+		return;
+	r = engine_add_command(s->engine, s->child.pid, specs_instance_of(&s->specs, path), &awaits,
+			       &e);
+	if (r || awaits)
+		log_warning("the command has called exec, and '%s' is not profiled: %s", path,
+			    e.text);
+	else
+		log_warning(
+			"the command has called exec: '%s' is profiled without its first calls; --exe '%s' -- COMMAND has them",
+			path, path);
 	if (!r)
-		r = child_continue(s->child);
-	if (r) {
-		kill(s->child, SIGKILL);
-		return session_fail("cannot profile the command", r, &e);
-	}
-	return 0;
+		session_profile(s)->counters.v[COUNTER_EXEC_LATE]++;
+}
+
+int session_follow_command(struct session *s)
+{
+	bool entered = s->child_entered;
+	struct probe_info any;
+
+	if (s->child_trouble.text[0] && probes_info(engine_probes(s->engine), 0, &any))
+		s->child_trouble.text[0] = '\0';
+
+	if (s->child_left && !s->child_gone && !entered)
+		add_next_program(s);
+	s->child_left = s->child_entered = false;
+	return entered ? enter_command(s) : 0;
+}
+
+int session_check_command(struct session *s)
+{
+	const struct profile *p = session_profile(s);
+	struct errmsg e = s->child_trouble;
+	uint64_t n = 0;
+
+	for (size_t i = 1; i < p->endpoints.n; i++)
+		n += p->endpoints.at[i].latency.n_enter;
+	if (!e.text[0] || n)
+		return 0;
+	add_remedy(&e);
+	return session_fail("cannot profile the command", -ENOENT, &e);
 }

@@ -19,7 +19,10 @@
 #include "proc/process.h"
 
 enum {
-	RETRY_NS = 1000000000,  /* between two looks for endpoints that are not there yet */
+	/* between two looks for endpoints that are not there yet: soon while a command is young */
+	RETRY_MAX_NS = 1000000000,
+	RETRY_MIN_NS = 10000000,
+	RETRY_AGE_DIVISOR = 16,
 	WALK_MIN_NS = 10000000, /* between two walks over the open spans that are off CPU */
 	WALK_MAX_NS = 100000000,
 };
@@ -47,7 +50,9 @@ struct engine {
 	uint64_t period_ns; /* of the ticks; 0: none */
 	uint64_t next_walk_ns;
 	uint64_t next_retry_ns;
-	size_t next_retry; /* index into members */
+	size_t next_retry;        /* index into members */
+	uint64_t awaits_since_ns; /* a file of the last command; 0: none */
+	pid_t held;               /* 0: none; see engine_hold() */
 };
 
 /* What is loaded depends on the kind of probes that this kernel has. */
@@ -192,8 +197,9 @@ static int open_space(struct engine *e, pid_t pid, uint32_t as_id, struct errmsg
 			  r == -ESRCH ? "it has exited" : strerror(-r));
 }
 
+/* ret_awaits, may be NULL: whether it has none of the endpoints now, but may yet map a file with one. */
 static int probe_member(struct engine *e, const struct member *m, struct space *space,
-			struct errmsg *msg)
+			bool *ret_awaits, struct errmsg *msg)
 {
 	const struct probes_process process = {
 		.pid = m->process.pid,
@@ -202,8 +208,12 @@ static int probe_member(struct engine *e, const struct member *m, struct space *
 		.forks = e->watches.n > 0 || process_forks(&m->process),
 		.endpoints = limits_get(&e->limits, m->instance_id),
 	};
+	int r = probes_add_process(e->probes, &process, msg);
 
-	return probes_add_process(e->probes, &process, msg);
+	if (r != -ENOENT || !ret_awaits || !probes_may_come(e->probes, &process))
+		return r;
+	*ret_awaits = true;
+	return 0;
 }
 
 /* From now on its calls are looked at; again when more of its endpoints are probed. */
@@ -224,14 +234,15 @@ static int enrol(struct engine *e, const struct member *m, struct errmsg *msg)
 	return r;
 }
 
-static int attach_member(struct engine *e, const struct member *m, struct errmsg *msg)
+static int attach_member(struct engine *e, const struct member *m, bool *ret_awaits,
+			 struct errmsg *msg)
 {
 	pid_t pid = m->process.pid;
 	int r = open_space(e, pid, m->as_id, msg);
 
 	if (r)
 		return r;
-	r = probe_member(e, m, pipeline_space(e->pipeline, pid, m->as_id), msg);
+	r = probe_member(e, m, pipeline_space(e->pipeline, pid, m->as_id), ret_awaits, msg);
 	return r ? r : enrol(e, m, msg);
 }
 
@@ -248,7 +259,7 @@ static int retry_member(struct engine *e, const struct member *m, struct errmsg 
 	generation = space_generation(space);
 	if (space_refresh(space) || space_generation(space) == generation)
 		return 0;
-	r = probe_member(e, m, space, msg);
+	r = probe_member(e, m, space, NULL, msg);
 	if (r || kern_member_get(e->kern, m->process.pid, &now) || now.as_id != m->as_id ||
 	    now.own_eps == probes_own_endpoints(e->probes, m->process.pid))
 		return r;
@@ -256,7 +267,7 @@ static int retry_member(struct engine *e, const struct member *m, struct errmsg 
 }
 
 static int attach_new(struct engine *e, pid_t pid, uint32_t instance_id, uint32_t as_id,
-		      struct errmsg *msg)
+		      bool *ret_awaits, struct errmsg *msg)
 {
 	struct member m = {.instance_id = instance_id, .as_id = as_id};
 	int r = process_read(pid, &m.process, msg);
@@ -267,7 +278,7 @@ static int attach_new(struct engine *e, pid_t pid, uint32_t instance_id, uint32_
 		r = members_add(&e->members, &m);
 	if (r)
 		return r;
-	r = attach_member(e, &m, msg);
+	r = attach_member(e, &m, ret_awaits, msg);
 	if (r) {
 		members_drop(&e->members, pid);
 		probes_remove_process(e->probes, pid);
@@ -275,7 +286,8 @@ static int attach_new(struct engine *e, pid_t pid, uint32_t instance_id, uint32_
 	return r;
 }
 
-int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct errmsg *msg)
+static int add_process(struct engine *e, pid_t pid, uint32_t instance_id, bool *ret_awaits,
+		       struct errmsg *msg)
 {
 	const struct member *m = members_get(&e->members, pid);
 
@@ -283,7 +295,29 @@ int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct
 		return retry_member(e, m, msg);
 	if (m)
 		engine_remove_process(e, pid);
-	return attach_new(e, pid, instance_id, e->next_as_id++, msg);
+	return attach_new(e, pid, instance_id, e->next_as_id++, ret_awaits, msg);
+}
+
+int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct errmsg *msg)
+{
+	return add_process(e, pid, instance_id, NULL, msg);
+}
+
+int engine_add_command(struct engine *e, pid_t pid, uint32_t instance_id, bool *ret_awaits,
+		       struct errmsg *msg)
+{
+	int r;
+
+	*ret_awaits = false;
+	r = add_process(e, pid, instance_id, ret_awaits, msg);
+	if (*ret_awaits)
+		e->awaits_since_ns = e->next_retry_ns = clock_mono_ns();
+	return r;
+}
+
+void engine_hold(struct engine *e, pid_t pid)
+{
+	e->held = pid;
 }
 
 /* A zombie has no executable any more. */
@@ -481,8 +515,12 @@ static void handle_exec(struct engine *e, const struct wire_proc *w)
 		probes_remove_process(e->probes, w->h.tgid);
 		members_drop(&e->members, w->h.tgid);
 	}
+	if (w->h.tgid == (uint32_t)e->held) {
+		kern_member_remove(e->kern, w->h.tgid);
+		return;
+	}
 	user_counters(e)->v[COUNTER_EXEC_LATE] += watch && w->h.mono_ns < watch->met_ns;
-	if (watch && !attach_new(e, w->h.tgid, watch->instance_id, w->as_id, NULL)) {
+	if (watch && !attach_new(e, w->h.tgid, watch->instance_id, w->as_id, NULL, NULL)) {
 		watch->met_ns = watch->met_ns < UINT64_MAX ? watch->met_ns : clock_mono_ns();
 		event.kind = ENGINE_EVENT_ATTACH;
 		event.instance_id = watch->instance_id;
@@ -579,6 +617,16 @@ static void retry_next(struct engine *e)
 		retry_member(e, &e->members.all.at[e->next_retry], NULL);
 }
 
+static uint64_t retry_interval(const struct engine *e, uint64_t now_ns)
+{
+	uint64_t since_ns = e->awaits_since_ns;
+	uint64_t ns = now_ns > since_ns ? (now_ns - since_ns) / RETRY_AGE_DIVISOR : 0;
+
+	if (ns < RETRY_MIN_NS)
+		return RETRY_MIN_NS;
+	return ns < RETRY_MAX_NS ? ns : RETRY_MAX_NS;
+}
+
 int engine_dispatch(struct engine *e, uint64_t now_ns)
 {
 	int r;
@@ -590,7 +638,7 @@ int engine_dispatch(struct engine *e, uint64_t now_ns)
 			return r;
 	}
 	if (now_ns >= e->next_retry_ns) {
-		e->next_retry_ns = now_ns + RETRY_NS;
+		e->next_retry_ns = now_ns + retry_interval(e, now_ns);
 		retry_next(e);
 	}
 	r = kern_poll(e->kern, 0, on_record, e);

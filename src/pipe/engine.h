@@ -80,6 +80,15 @@ const struct endpoint *engine_endpoint(const struct engine *e, uint32_t ep_id);
  */
 int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct errmsg *msg);
 /*
+ * The same for a program that has just begun, which maps more files as it runs: when it has none of the
+ * endpoints, but one of them is in a file that it has not mapped, that one is attached when it is there.
+ * Then ret_awaits is true and msg says what is missing.
+ */
+int engine_add_command(struct engine *e, pid_t pid, uint32_t instance_id, bool *ret_awaits,
+		       struct errmsg *msg);
+/* From now on the caller adds this process again after each exec, and holds it until then. 0: none. */
+void engine_hold(struct engine *e, pid_t pid);
+/*
  * The process and those of its descendants that run the same program. Forks should be followed, so
  * that no worker is missed in between.
  */

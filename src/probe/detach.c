@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/vec.h"
+
 enum { HEIRS_MAX = 8 };
 
 /* Pipes between this process and its heirs; an end that is closed tells. */
@@ -22,6 +24,12 @@ struct share {
 	size_t part;
 	size_t n_parts;
 };
+
+/*
+ * Children that have not been waited for. They are the process's, not an object's; and to wait for any child
+ * would meet one that is traced, too, whatever the wait is for.
+ */
+static VEC(pid_t) heirs;
 
 static bool is_in_share(const struct share *s, size_t i)
 {
@@ -90,10 +98,15 @@ static _Noreturn void be_heir(const struct share *share, const struct talk *talk
  */
 static bool start_heir(const struct share *share, const struct talk *talk)
 {
-	long pid = syscall(SYS_clone, 0UL, NULL, NULL, NULL, 0UL);
+	long pid;
 
+	if (vec_reserve(&heirs, heirs.n + 1))
+		return false;
+	pid = syscall(SYS_clone, 0UL, NULL, NULL, NULL, 0UL);
 	if (pid == 0)
 		be_heir(share, talk);
+	if (pid > 0)
+		heirs.at[heirs.n++] = (pid_t)pid;
 	return pid > 0;
 }
 
@@ -137,11 +150,20 @@ static void hand_over(const struct attachment *all, size_t n)
 
 static void reap(int flags)
 {
-	pid_t pid;
+	size_t n_left = 0;
 
-	do
-		pid = waitpid(-1, NULL, __WCLONE | flags);
-	while (pid > 0 || (pid < 0 && errno == EINTR));
+	for (size_t i = 0; i < heirs.n; i++) {
+		pid_t pid;
+
+		do
+			pid = waitpid(heirs.at[i], NULL, __WCLONE | flags);
+		while (pid < 0 && errno == EINTR);
+		if (!pid)
+			heirs.at[n_left++] = heirs.at[i];
+	}
+	heirs.n = n_left;
+	if (!n_left)
+		vec_free(&heirs);
 }
 
 void probe_detach_later(const struct attachment *all, size_t n)

@@ -441,6 +441,22 @@ int probes_add_process(struct probes *p, const struct probes_process *process, s
 	return retsites_adopt(p->retsites, &scope, NULL);
 }
 
+bool probes_may_come(const struct probes *p, const struct probes_process *process)
+{
+	const struct resolve_input in = {
+		.binaries = p->binaries, .space = process->space, .pid = process->pid};
+
+	struct resolve_module any;
+
+	for (size_t i = 0; i < p->slots.n; i++) {
+		const char *file = endpoint_target(p->slots.at[i].ep)->binary;
+
+		if (is_among(process->endpoints, i) && file && !resolve_modules(&in, file, &any, 1))
+			return true;
+	}
+	return false;
+}
+
 void probes_remove_process(struct probes *p, pid_t pid)
 {
 	bool last = true;

@@ -70,6 +70,8 @@ struct probes_process {
  * -ENOENT: none of them is in this process (the message has the nearest names).
  */
 int probes_add_process(struct probes *p, const struct probes_process *process, struct errmsg *e);
+/* Whether one of them is in a file that the process has not mapped: it may do so later. */
+bool probes_may_come(const struct probes *p, const struct probes_process *process);
 void probes_remove_process(struct probes *p, pid_t pid);
 /* Endpoints, as bits, whose entry is probed for this process alone: struct wire_member. */
 uint64_t probes_own_endpoints(const struct probes *p, pid_t pid);

@@ -207,6 +207,48 @@ def command_that_is_a_script():
         check(status == 1 and "--exe PROGRAM -- COMMAND" in stderr, f"exit status {status}: {stderr}")
 
 
+@cases(["sh", "env", "nice", "file", "--exe"])
+def command_that_executes_the_program(how):
+    """From its first call, whether its file is named or not."""
+    program = TARGETS / "phases-gcc-O2"
+    words = [program, "-n", "3", "a=sleep:30"]
+    shell = ["sh", "-c", 'exec "$0" "$@"', *words]
+    command = {"env": ["env", "X=1", *words], "nice": ["nice", "-n", "1", "env", "X=1", *shell]}.get(how, shell)
+    spec = f"{program}:request" if how == "file" else "request"
+    with folder() as path:
+        status, _, stderr = spanprof(
+            "run", "-o", path / "out.json", "--format", "json", "--endpoint", spec, "--min-duration", "10ms",
+            *(["--exe", program] if how == "--exe" else []), "--", *command)
+        check(status == 0, f"exit status {status}: {stderr}")
+        profile = load(path / "out.json")
+        check(profile.calls() == 3 == len(profile.spans), f"{profile.calls()} calls instead of 3: {stderr}")
+        check("exec_late" not in profile.losses, f"{profile.losses}")
+
+
+@test
+def command_that_executes_another_program_later():
+    """What it runs then is profiled from where it is noticed, which is said and counted."""
+    with folder() as path:
+        script = f"exec {TARGETS / 'phases-gcc-O2'} -n 50 a=sleep:10"
+        status, _, stderr = spanprof("run", "-o", path / "out.json", "--format", "json", "--min-duration", "1ms",
+                                     "--endpoint", "libc.so.6:clock_nanosleep", "--", "sh", "-c", script)
+        check(status == 0 and "the command has called exec: '" in stderr, f"exit status {status}: {stderr}")
+        profile = load(path / "out.json")
+        check(0 < profile.calls() <= 50 and profile.losses.get("exec_late") == 1, f"{profile.calls()} {profile.losses}")
+
+
+@test
+def command_that_loads_the_library_later():
+    """Its calls are seen from some moment on."""
+    script = ("import sqlite3, time\nfor i in range(200):\n"
+              " sqlite3.connect(':memory:').execute('select 1').fetchall(); time.sleep(0.01)")
+    with folder() as path:
+        status, _, stderr = spanprof("run", "-o", path / "out.json", "--format", "json", "--preset", "sqlite",
+                                     "--", "/usr/bin/python3", "-c", script)
+        check(status == 0 and "it is probed when it is there" in stderr, f"exit status {status}: {stderr}")
+        check(load(path / "out.json").calls() > 0, stderr)
+
+
 @test
 def an_interrupt_ends_the_run_alone():
     """Sent by a process, not by a terminal; the next one is for the command, which is waited for."""

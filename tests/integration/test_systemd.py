@@ -3,9 +3,7 @@
 """The unit of dist/ under a real systemd, which is process 1 of namespaces of its own.
 
 Its root is an overlay on this machine's, its units are these few, its control group is one below. In a PID
-namespace BPF and /proc number processes differently, so probes are put in and taken out here, but their calls
-are not known as the target's: test_agent profiles with the unit's capabilities and user. This is about what only
-systemd does: notify, watchdog, user, sandbox, reload, stop.
+namespace BPF and /proc number processes differently: the target that is profiled has one number for both.
 """
 import contextlib
 import os
@@ -21,6 +19,7 @@ SYSTEMD = "/lib/systemd/systemd"
 UNIT = pathlib.Path(__file__).resolve().parent.parent.parent / "dist/spanprof-agent.service.in"
 TEXT = UNIT.read_text().replace("@bindir@", "/usr/bin")
 NAME = UNIT.stem
+TWIN = pathlib.Path(__file__).resolve().parent / "twin.py"
 RULES = """
 agent: {socket: /run/spanprof/agent.sock, store: /var/lib/spanprof/agent.db}
 limits: {cpu: 1%, memory: 64M}
@@ -102,6 +101,10 @@ class Booted:
 
     def inside(self, *words):
         return ["nsenter", "-t", self.init(), "-m", "-p", "-u", "-i", "-C", "-r", "-w", *words]
+
+    def twin(self, *words):
+        """The same for a process that has one number inside and outside."""
+        return [TWIN, self.init(), "nsenter", "-t", self.init(), "-m", "-u", "-i", "-C", "-r", "-w", *words]
 
     def run(self, *words):
         """A command inside."""
@@ -208,7 +211,7 @@ def life_under_a_real_systemd():
 
 
 @test
-def attaches_in_the_sandbox():
+def profiles_in_the_sandbox():
     """With all of the unit's hardening: user, capabilities, name spaces, its filter and the agent's own."""
     need_systemd()
     with folder() as d, contextlib.ExitStack() as stack:
@@ -218,7 +221,7 @@ def attaches_in_the_sandbox():
         shutil.copy(TARGETS / "phases-gcc-O2", d / "out/phases")
         system.wait(system.init, "systemd")
         system.wait(lambda: system.show("ActiveState") == "active", "the agent to be active")
-        target = subprocess.Popen(system.inside("/run/out/phases", "-w", "-n", "50", "-g", "5", "a=sleep:5"),
+        target = subprocess.Popen(system.twin("/run/out/phases", "-w", "-n", "50", "-g", "5", "a=sleep:5"),
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         stack.callback(stop, target, signal.SIGKILL)
         check(target.stdout.readline() == "ready\n", "the target")
@@ -230,6 +233,10 @@ def attaches_in_the_sandbox():
                 target.stdin.write("go\n")
                 target.stdin.flush()
                 check(target.stdout.readline() == "done\n", "the target's calls")
+                system.wait(lambda: system.metric("spans_total") == 50, "its calls to be profiled")
+                report = system.run("spanprof", "report", "--store", "/var/lib/private/spanprof/agent.db", "--format",
+                                    "folded")
+                check("\na;request;phase_sleep;" in report.stdout and "[blocked: sleep] " in report.stdout, f"{report}")
             cancel = system.run("spanprof", "task", "cancel", task.stdout.strip(), "--socket", SOCKET)
             check(cancel.returncode == 0, f"{cancel}")
             system.wait(lambda: system.metric("attached_processes") == 0, "the probes to be out")

@@ -34,11 +34,9 @@ struct returns_copy {
 	__u64 room;
 };
 
-/* The list of the current thread, its innermost call first; 0: there is none, which costs next to nothing. */
-static __always_inline __u64 returns_pending(void)
+/* The list of a thread, its innermost call first; 0: there is none, which costs next to nothing. */
+static __always_inline __u64 returns_pending(const struct task_struct *task)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-
 	if (!bpf_core_field_exists(struct task_struct, utask) ||
 	    !bpf_core_field_exists(struct uprobe_task, return_instances) ||
 	    !bpf_core_field_exists(struct return_instance, orig_ret_vaddr))
@@ -50,7 +48,7 @@ static __always_inline bool returns_begin(struct returns *r)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	r->next = returns_pending();
+	r->next = returns_pending(task);
 	if (!r->next)
 		return false;
 	r->trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);

@@ -5,8 +5,9 @@
  * The clock ticks more often than snapshots are due, so that short bursts of CPU time are met, too; each
  * span keeps its own next time. A tick that finds nothing due costs one look-up. What most ticks find,
  * one span that is being profiled and a window of a few KiB, goes the short way: into the CPU's own ring,
- * without a lock. For what a snapshot costs its program is the memory that it touches: a locked
- * instruction behind the copy would wait until all of the copy has got its cache lines.
+ * without a lock. For what a snapshot costs its program is the memory and the code that it meets for the
+ * first time in a while: a locked instruction behind the copy would wait until all of the copy has got its
+ * cache lines, and a helper is a chain of calls, whose returns are dear where processors have them mitigated.
  */
 #include "kernel.h"
 
@@ -19,15 +20,22 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+/* Whether the thread has one span that is PROFILING, with SP in its frame, and true return addresses there. */
+static __always_inline bool quick_can(const struct task_struct *task, const struct thread *t,
+				      const struct span *s, __u64 sp)
+{
+	return t->depth == 1 && SPAN_STATE(*(volatile __u64 *)&s->tag) == SPAN_PROFILING &&
+	       s->gate_gen == *(volatile __u32 *)&gates_gen && s->period_ns && sp <= s->entry_sp &&
+	       s->entry_sp - sp < WIRE_STACK_SPREAD && !returns_pending(task);
+}
+
 /* Room for a record in this CPU's ring. NULL: there is none, or the window is not for it. */
-static __always_inline struct wire_snapshot *quick_reserve(__u64 window_bytes,
-							   struct wire_tick_ring **ret)
+static __always_inline struct wire_snapshot *quick_reserve(struct wire_tick_ring *r,
+							   __u64 window_bytes)
 {
 	__u64 bytes = SHOT_FIXED + window_bytes, written;
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct wire_tick_ring *r = bpf_map_lookup_elem(&tick_rings, &cpu);
 
-	if (!r || window_bytes > WIRE_TICK_WINDOW || window_bytes > knob_max_window)
+	if (window_bytes > WIRE_TICK_WINDOW || window_bytes > knob_max_window)
 		return NULL;
 	written = r->written;
 	if (written - r->seen + bytes > knob_tick_bytes) {
@@ -35,55 +43,40 @@ static __always_inline struct wire_snapshot *quick_reserve(__u64 window_bytes,
 		if (written - r->seen + bytes > knob_tick_bytes)
 			return NULL;
 	}
-	*ret = r;
 	return (struct wire_snapshot *)(r->data + (written & (WIRE_TICK_RING - 1)));
 }
 
-/* As shot_kernel and shot_window do it. Returns the number of kernel frames. */
-static __always_inline __u32 quick_copy(struct bpf_perf_event_data *ctx, struct window *w,
-					struct wire_snapshot *rec)
-{
-	struct shot_source from = {};
-	__u32 frames = 0;
-	__u8 *to;
-
-	if ((ctx->regs[PERF_REG_CS] & 3) != 3) {
-		from.stack_ctx = ctx;
-		frames = shot_kernel(&from, (__u64 *)(rec + 1));
-	}
-	opaque(frames);
-	if (frames > WIRE_KSTACK_MAX)
-		frames = WIRE_KSTACK_MAX;
-	to = (__u8 *)(rec + 1) + frames * sizeof(__u64);
-	if (!shot_window(&from, w, to, WIRE_TICK_WINDOW))
-		shot_window_holes(w, to, WIRE_TICK_WINDOW);
-	return frames;
-}
-
-static __always_inline void quick_span(struct span *s, struct wire_snapshot *rec)
+static __always_inline void quick_span(const struct span *s, __u32 seq, struct wire_snapshot *rec)
 {
 	struct wire_snap_span *to = rec->spans;
 
 	to->span_id = s->span_id;
 	to->entry_sp = s->entry_sp;
 	to->ret_addr = s->ret_addr;
-	to->seq = __sync_fetch_and_add(&s->n_due, 1);
+	to->seq = seq;
 	to->flags = s->flags & SPAN_F_BY_END ? WIRE_SPAN_F_NO_FRAME : 0;
 	rec->n_spans = 1;
 }
 
-/* Registers, times, flags. */
-static __always_inline void quick_fill(const struct bpf_perf_event_data *ctx,
-				       struct task_struct *task, const struct thread *t,
-				       __u64 oncpu_ns, struct wire_snapshot *rec)
+static __always_inline __u32 quick_kernel(struct bpf_perf_event_data *ctx,
+					  struct wire_snapshot *rec)
 {
-	bool in_kernel = (ctx->regs[PERF_REG_CS] & 3) != 3;
-	const struct pt_regs *regs = task_regs(task);
+	struct shot_source from = {.stack_ctx = ctx};
+	__u32 frames = shot_kernel(&from, (__u64 *)(rec + 1));
 
+	return frames < WIRE_KSTACK_MAX ? frames : WIRE_KSTACK_MAX;
+}
+
+/* Registers, times, flags. */
+static __always_inline void quick_fill(struct task_struct *task, const struct pt_regs *regs,
+				       bool in_kernel, const struct thread *t, __u64 oncpu_ns,
+				       struct wire_snapshot *rec)
+{
 	rec->snap_kind = WIRE_SNAP_ONCPU;
 	rec->flags = in_kernel ? WIRE_SNAP_F_KERNEL : 0;
 	rec->syscall_nr = in_kernel ? regs_syscall(regs) : -1;
 	rec->as_id = t->as_id;
+	rec->holes = 0;
 	rec->pad = 0;
 	rec->wall.oncpu_ns = oncpu_ns;
 	rec->wall.runq_ns = t->wall.runq_ns;
@@ -97,58 +90,62 @@ static __always_inline void quick_fill(const struct bpf_perf_event_data *ctx,
 	regs_unstep(task, rec->regs.r);
 }
 
-/* Whether the thread has one span that is PROFILING, with SP in its frame, and true return addresses there. */
-static __always_inline bool quick_can(const struct thread *t, const struct span *s, __u64 sp)
+/*
+ * The window, and whether the span's frame is still there: its return address is the last word of what
+ * was copied. Another read of the program's memory would cost as much as the copy of a KiB.
+ */
+static __always_inline bool quick_window(const struct span *s, __u8 *to, __u64 start, __u32 bytes)
 {
-	return t->depth == 1 && SPAN_STATE(*(volatile __u64 *)&s->tag) == SPAN_PROFILING &&
-	       s->gate_gen == *(volatile __u32 *)&gates_gen && s->period_ns && sp <= s->entry_sp &&
-	       s->entry_sp - sp < WIRE_STACK_SPREAD && !returns_pending();
-}
+	__u32 last = bytes - sizeof(__u64);
 
-static __always_inline bool quick_intact(const struct span *s)
-{
-	__u64 value;
-
+	opaque(bytes);
+	if (bytes > WIRE_TICK_WINDOW || bpf_probe_read_user(to, bytes, (void *)start))
+		return false;
 	if (s->flags & (SPAN_F_BY_END | SPAN_F_URET))
 		return true;
-	return !bpf_probe_read_user(&value, sizeof(value), (void *)s->entry_sp) &&
-	       value == s->ret_addr;
+	opaque(last);
+	return last <= WIRE_TICK_WINDOW - sizeof(__u64) && *(__u64 *)(to + last) == s->ret_addr;
 }
 
-/* The short way; false: nothing has been done, the long one is needed. */
+/*
+ * The short way; false: nothing has been done, the long one is needed. What waits for nothing comes first:
+ * the locked addition would wait for the lines of the record.
+ */
 static __always_inline bool tick_quick(struct bpf_perf_event_data *ctx, struct task_struct *task,
 				       struct thread *t)
 {
+	bool in_kernel = (ctx->regs[PERF_REG_CS] & 3) != 3;
+	struct pt_regs *regs = task_regs(task);
 	struct span *s = &t->spans[0];
-	struct wire_tick_ring *r;
+	__u32 cpu = bpf_get_smp_processor_id(), frames = 0, bytes, seq;
+	struct wire_tick_ring *r = bpf_map_lookup_elem(&tick_rings, &cpu);
+	__u64 now, oncpu_ns, start = regs->sp - WIRE_REDZONE;
 	struct wire_snapshot *rec;
-	__u64 now, oncpu_ns, sp = task_regs(task)->sp;
-	struct window w = {};
-	__u32 frames, bytes;
 
-	if (!quick_can(t, s, sp) || !quick_intact(s))
+	if (!r || !quick_can(task, t, s, regs->sp))
 		return false;
 	now = bpf_ktime_get_ns();
 	oncpu_ns = t->wall.oncpu_ns + now - t->wall_ns;
 	if (oncpu_ns < s->next_due_ns)
 		return true;
-	w.start = sp - WIRE_REDZONE;
-	w.bytes = (s->entry_sp + 8 - w.start + 7) & ~7ULL;
-	rec = quick_reserve(w.bytes, &r);
+	bytes = (s->entry_sp + 8 - start + 7) & ~7ULL;
+	rec = quick_reserve(r, bytes);
 	if (!rec)
 		return false;
-	span_next_due(s, oncpu_ns);
-	quick_span(s, rec);
-	frames = quick_copy(ctx, &w, rec);
-	quick_fill(ctx, task, t, oncpu_ns, rec);
-	if (w.flags) {
-		rec->flags |= w.flags;
-		count(WIRE_C_WINDOW_FAULT);
-	}
+	seq = __sync_fetch_and_add(&s->n_due, 1);
+	opaque(seq);
+	quick_span(s, seq, rec);
+	quick_fill(task, regs, in_kernel, t, oncpu_ns, rec);
+	if (in_kernel)
+		frames = quick_kernel(ctx, rec);
 	rec->kernel_frames = frames;
-	rec->window_bytes = w.bytes;
-	rec->holes = w.holes;
-	bytes = sizeof(*rec) + frames * sizeof(__u64) + w.bytes;
+	rec->window_bytes = bytes;
+	if (!quick_window(s, (__u8 *)(rec + 1) + frames * sizeof(__u64), start, bytes)) {
+		__sync_fetch_and_add(&s->n_due, -1);
+		return false;
+	}
+	span_next_due(s, oncpu_ns);
+	bytes += sizeof(*rec) + frames * sizeof(__u64);
 	header_fill(&rec->h, t, WIRE_K_SNAPSHOT, bytes, now);
 	barrier();
 	*(volatile __u64 *)&r->written += bytes;

@@ -188,7 +188,7 @@ _Static_assert(sizeof(struct wire_snapshot) == 24 + 24 + 24 + 16 + 16 + 136 + 25
  * than WIRE_TICK_WINDOW, and all when it is full, go into the common ring.
  */
 #define WIRE_TICK_RING   65536
-#define WIRE_TICK_WINDOW 8192
+#define WIRE_TICK_WINDOW 16384
 #define WIRE_TICK_RECORD \
 	(sizeof(struct wire_snapshot) + WIRE_KSTACK_MAX * sizeof(__u64) + WIRE_TICK_WINDOW)
 struct wire_tick_ring {

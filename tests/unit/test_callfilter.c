@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -46,6 +47,8 @@ static void use(void)
 	CHILD_CHECK(apart_run(add_two, &n) == 7 && n == 3);
 	CHILD_CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
 	CHILD_CHECK(write(fds[0], "x", 1) == 1 && read(fds[1], &c, 1) == 1 && c == 'x');
+	fd = memfd_create("map", MFD_CLOEXEC);
+	CHILD_CHECK(fd >= 0 && close(fd) == 0);
 	CHILD_CHECK(callfilter_n_refused() == 0);
 }
 

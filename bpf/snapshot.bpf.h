@@ -3,7 +3,8 @@
  * snapshot.bpf.h: one snapshot record, from what its program knows to the ring.
  *
  * The window goes straight into the ring, once. A reservation has a constant size, so there is a
- * class for each of a few sizes; the record's header says how much of it is used.
+ * class for each of a few sizes, as each is the verifier's work, in each program, before a run is ready;
+ * the record's header says how much of it is used.
  * Invariant: each due snapshot of a span takes a sequence number, sent or not.
  */
 #ifndef SPANPROF_SNAPSHOT_BPF_H
@@ -50,15 +51,10 @@ struct shot {
 
 static __always_inline struct wire_snapshot *shot_reserve(__u32 bytes, __u32 *ret_room)
 {
-	SHOT_CLASS(512);
 	SHOT_CLASS(1024);
-	SHOT_CLASS(1536);
 	SHOT_CLASS(2048);
-	SHOT_CLASS(3072);
 	SHOT_CLASS(4096);
-	SHOT_CLASS(6144);
 	SHOT_CLASS(8192);
-	SHOT_CLASS(12288);
 	SHOT_CLASS(16384);
 	SHOT_CLASS(32768);
 	SHOT_CLASS(WIRE_WINDOW_MAX);

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine_priv.h: what the parts of the engine share: engine.c, its life, gates and results;
+ * engine_processes.c, the processes that it follows.
+ */
+#ifndef SPANPROF_PIPE_ENGINE_PRIV_H
+#define SPANPROF_PIPE_ENGINE_PRIV_H
+
+#include "base/vec.h"
+#include "pipe/engine.h"
+#include "pipe/gates.h"
+#include "pipe/limits.h"
+#include "pipe/members.h"
+
+struct watch {
+	struct wire_file_key file;
+	uint32_t instance_id;
+	/*
+	 * Since then the file's probes await its programs; UINT64_MAX: not yet. Read from the clock when
+	 * they are in: attaching takes many times as long as it is since the caller's time.
+	 */
+	uint64_t met_ns;
+};
+
+struct engine {
+	struct engine_options options;
+	struct kern *kern;
+	struct probes *probes;
+	struct pipeline *pipeline;
+	struct members members;
+	VEC(struct watch) watches;
+	struct gates gates;
+	struct limits limits;
+	uint32_t next_as_id;
+	uint64_t period_ns; /* of the ticks; 0: none */
+	uint64_t next_walk_ns;
+	uint64_t next_retry_ns;
+	size_t next_retry;        /* index into members */
+	uint64_t awaits_since_ns; /* a file of the last command; 0: none */
+	pid_t held;               /* 0: none; see engine_hold() */
+};
+
+struct counters *engine_user_counters(struct engine *e);
+
+/* Processes that fork, call exec or end, as the kernel tells of them. */
+void engine_on_fork(struct engine *e, const struct wire_proc *w);
+void engine_on_exec(struct engine *e, const struct wire_proc *w);
+void engine_on_exit(struct engine *e, const struct wire_proc *w);
+
+/* Looks again for endpoints in one of the processes, when it is time. */
+void engine_retry(struct engine *e, uint64_t now_ns);
+
+#endif

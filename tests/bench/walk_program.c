@@ -3,10 +3,13 @@
 
 #include <bpf/bpf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+
+enum { FDS_MAX = 1024 };
 
 int walk_program_load(int map_fd)
 {
@@ -35,25 +38,14 @@ int walk_program_load(int map_fd)
 
 int program_find(const char *name)
 {
-	uint32_t id = 0;
-	int found = -1;
-
-	while (!bpf_prog_get_next_id(id, &id)) {
+	for (int fd = 0; fd < FDS_MAX; fd++) {
 		struct bpf_prog_info info = {};
 		uint32_t bytes = sizeof(info);
-		int fd = bpf_prog_get_fd_by_id(id);
 
-		if (fd < 0)
-			continue;
-		if (bpf_obj_get_info_by_fd(fd, &info, &bytes) || strcmp(info.name, name)) {
-			close(fd);
-			continue;
-		}
-		if (found >= 0)
-			close(found);
-		found = fd;
+		if (!bpf_obj_get_info_by_fd(fd, &info, &bytes) && !strcmp(info.name, name))
+			return fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	}
-	return found;
+	return -1;
 }
 
 struct run_time program_run_time(int prog_fd)

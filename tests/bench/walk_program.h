@@ -18,7 +18,7 @@ struct run_time {
 
 /* For perf events; a descriptor, or a negative errno. map_fd: a per-CPU array of WALK_MAP_BYTES. */
 int walk_program_load(int map_fd);
-/* The newest program of that name; -1: none. */
+/* A descriptor of the program of that name that this process has loaded; -1: none. */
 int program_find(const char *name);
 /* Since it was loaded, while kernel.bpf_stats_enabled or bpf_enable_stats was on. */
 struct run_time program_run_time(int prog_fd);

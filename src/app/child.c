@@ -62,6 +62,11 @@ static int why_not(int error_fd, pid_t pid, const char *name, struct errmsg *e)
 	return errmsg_set(e, -f.error, "cannot start '%s': %s", name, strerror(f.error));
 }
 
+bool child_keeps_rights(void)
+{
+	return process_own_capabilities() & 1ULL << CAP_SYS_PTRACE;
+}
+
 /*
  * Whether the kernel has left out rights that the program's file gives, because it is traced: it would
  * run as another program than its user asked for.
@@ -73,8 +78,7 @@ static bool lost_rights(pid_t pid)
 	struct stat st;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (process_own_capabilities() & 1ULL << CAP_SYS_PTRACE || stat(path, &st) ||
-	    statvfs(path, &fs) || fs.f_flag & ST_NOSUID)
+	if (child_keeps_rights() || stat(path, &st) || statvfs(path, &fs) || fs.f_flag & ST_NOSUID)
 		return false;
 	return ((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
 	       ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getegid()) ||
@@ -222,10 +226,7 @@ int child_continue(const struct child *c)
 
 int child_follow(struct child *c)
 {
-	/* What it calls exec for may have rights of its own. */
-	if (!(process_own_capabilities() & 1ULL << CAP_SYS_PTRACE) || !set_breakpoint(c, 0))
-		return child_continue(c);
-	return ptrace(PTRACE_CONT, c->pid, NULL, 0) ? -errno : 0;
+	return !set_breakpoint(c, 0) || ptrace(PTRACE_CONT, c->pid, NULL, 0) ? -errno : 0;
 }
 
 enum child_state child_look(struct child *c, int *ret_status)

@@ -7,6 +7,7 @@
 #define SPANPROF_APP_CHILD_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -31,6 +32,11 @@ enum child_state {
 int child_start(char **command, const sigset_t *mask, struct child *ret, struct errmsg *e);
 /* Lets it go, for good. */
 int child_continue(const struct child *c);
+/*
+ * Whether a traced program has the rights that its file gives it. If not, a command is not to be followed:
+ * what it calls exec for may have some.
+ */
+bool child_keeps_rights(void);
 /* Lets it go, until it enters another program; child_look must be called on each SIGCHLD meanwhile. */
 int child_follow(struct child *c);
 /*

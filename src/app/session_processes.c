@@ -140,12 +140,12 @@ static int add_command(struct session *s, bool *ret_follow, struct errmsg *e)
 	int r;
 
 	process_exe_path(s->child.pid, path, sizeof(path));
-	*ret_follow = !is_wanted(s, path);
-	if (*ret_follow)
+	*ret_follow = child_keeps_rights();
+	if (!is_wanted(s, path))
 		return 0;
 	r = engine_add_command(s->engine, s->child.pid, specs_instance_of(&s->specs, path), &awaits,
 			       e);
-	*ret_follow = (awaits || r == -ENOENT) && !s->o->exes.n && starter_is(s->child.pid);
+	*ret_follow &= (awaits || r == -ENOENT) && !s->o->exes.n && starter_is(s->child.pid);
 	if (awaits)
 		tell_absent(s, e, "it is probed when it is there");
 	else if (*ret_follow)

@@ -226,6 +226,24 @@ def command_that_executes_the_program(how):
 
 
 @test
+def command_that_may_not_be_followed():
+    """Without CAP_SYS_PTRACE: what it executes is profiled when it is named, and that is said when it is not."""
+    program = TARGETS / "phases-gcc-O2"
+    words = ["env", "X=1", program, "-n", "100", "a=sleep:10"]
+    with folder() as path:
+        for more in ["--exe", program], []:
+            done = subprocess.run(["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", SPANPROF, "run",
+                                   "-o", path / "out.json", *OPTIONS, *more, "--", *words],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            if more:
+                check(done.returncode == 0, f"exit status {done.returncode}: {done.stderr}")
+                check(load(path / "out.json").calls() > 0, done.stderr)
+            else:
+                check(done.returncode == 1 and "--exe PROGRAM -- COMMAND" in done.stderr, done.stderr)
+                check("waiting for what it executes" not in done.stderr, done.stderr)
+
+
+@test
 def command_that_executes_another_program_later():
     """What it runs then is profiled from where it is noticed, which is said and counted."""
     with folder() as path:

@@ -347,6 +347,14 @@ static bool uses_rax(const struct decoded *d)
 	return false;
 }
 
+static bool writes(const struct decoded *d, int reg)
+{
+	struct insn i = {0};
+
+	judge_writes(d, &i);
+	return i.writes >> reg & 1;
+}
+
 bool insn_find_getter(const uint8_t *code, size_t n, int64_t *ret_offset, uint8_t *ret_size)
 {
 	struct decoded d;
@@ -364,6 +372,8 @@ bool insn_find_getter(const uint8_t *code, size_t n, int64_t *ret_offset, uint8_
 			*ret_offset = d.ops[1].mem.disp.value;
 			*ret_size = is_address ? 0 : (uint8_t)(d.ops[0].size / 8);
 			found = true;
+		} else if (!found && writes(&d, WIRE_REG_RDI)) {
+			return false;
 		}
 		off += d.i.length;
 	}

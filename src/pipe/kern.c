@@ -34,7 +34,7 @@
 #define WINDOW_LARGE       (65536U - 1024)
 #define WAKE_BYTES_DIVISOR 4  /* the reader is woken when the ring is filled by this fraction */
 #define TICK_RING_DIVISOR  32 /* a ring of ticks is at most this fraction of the common one */
-#define TICK_RINGS_MAX     64 /* CPUs that have one: 4.8 MB; the ticks of others use the common ring */
+#define TICK_RINGS_MAX     64 /* CPUs that have one: 5.3 MB; the ticks of others use the common ring */
 /*
  * Of the verifier's words for a program that is refused, the last are what counts. Linux before 6.4 keeps
  * the first ones and then says ENOSPC, so there is room for all; what is not used is never touched.

@@ -3,10 +3,10 @@
  * probes_count.c: counts calls of candidate functions on the running process and ranks them.
  *
  * What serves requests is called often, takes long, and several threads do it: workers, be they of one
- * process or of several. Functions are probed in batches. Each batch first gets a short trial, in which the call sites
- * become known; what is called so often in it that counting would be felt is left out of the long
- * look. Invariant: what is shown of a function was counted in the time that it is divided by, when
- * the whole batch was attached.
+ * process or of several. Functions are probed in batches. Each batch first gets a short trial, in which
+ * the call sites become known; what is called so often in it that counting would be felt is left out of
+ * the long look. Invariant: what is shown of a function was counted in the time that it is divided by,
+ * when the whole batch was attached.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -191,7 +191,6 @@ static double rank_of(const struct counted *k)
 {
 	double n = k->l.n_enter ? (double)(k->l.n_enter - 1) : 0; /* one call tells of no rate */
 	double rate = k->ns ? n * 1e9 / (double)k->ns : 0;
-
 	double requests = rate * rate / (rate * rate + HOUSEKEEPING_PER_S * HOUSEKEEPING_PER_S);
 
 	return load_of(k) * requests * (k->n_threads > 1 ? 1 : LONE_THREAD);

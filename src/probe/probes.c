@@ -445,7 +445,6 @@ bool probes_may_come(const struct probes *p, const struct probes_process *proces
 {
 	const struct resolve_input in = {
 		.binaries = p->binaries, .space = process->space, .pid = process->pid};
-
 	struct resolve_module any;
 
 	for (size_t i = 0; i < p->slots.n; i++) {

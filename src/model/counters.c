@@ -89,7 +89,7 @@ static const struct counter_text table[] = {
 	 "first children of processes, whose calls before their probes were there are not counted",
 	 true},
 	{"exec_late",
-	 "programs that --exe met at their start, whose calls before their probes were there are not counted",
+	 "programs that were met after their start (by --exe, or an exec of the command), whose calls before their probes were there are not counted",
 	 true},
 	{"debug_left_out",
 	 "files without lines and inlined frames: their debug information is too large or takes too long",

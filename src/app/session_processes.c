@@ -129,6 +129,13 @@ static void tell_absent(struct session *s, const struct errmsg *e, const char *w
 	s->child_trouble = *e;
 }
 
+/* What a program that only starts another one lacks is told in one line. */
+static void drop_warnings(struct session *s)
+{
+	while (probes_next_warning(engine_probes(s->engine)))
+		;
+}
+
 /*
  * Adds what the command runs now. 0: it may go on; ret_follow: it is to be held again where it enters the
  * next program, since this is not what was asked for, or may call exec for that.
@@ -143,9 +150,12 @@ static int add_command(struct session *s, bool *ret_follow, struct errmsg *e)
 	*ret_follow = child_keeps_rights();
 	if (!is_wanted(s, path))
 		return 0;
+	hints_warnings(s->engine);
 	r = engine_add_command(s->engine, s->child.pid, specs_instance_of(&s->specs, path), &awaits,
 			       e);
 	*ret_follow &= (awaits || r == -ENOENT) && !s->o->exes.n && starter_is(s->child.pid);
+	if (*ret_follow)
+		drop_warnings(s);
 	if (awaits)
 		tell_absent(s, e, "it is probed when it is there");
 	else if (*ret_follow)

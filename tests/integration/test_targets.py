@@ -226,6 +226,13 @@ def command_that_executes_the_program(how):
 
 
 @test
+def what_wrappers_lack_is_told_once():
+    status, _, stderr = spanprof("run", "-q", "--endpoint", "request", "--endpoint", "phase_sleep", "--", "env", "X=1", "nice",
+                                 TARGETS / "phases-gcc-O2", "-n", "1", "a=sleep:1")
+    check(status == 0 and stderr.count("no such function") == 1, stderr)
+
+
+@test
 def command_that_may_not_be_followed():
     """Without CAP_SYS_PTRACE: what it executes is profiled when it is named, and that is said when it is not."""
     program = TARGETS / "phases-gcc-O2"

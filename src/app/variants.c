@@ -10,6 +10,7 @@
 #include "proc/process.h"
 
 struct variants {
+	const struct preset *preset;
 	struct endpoint *endpoints[PRESET_VALUES_MAX]; /* owned; NULL: wanted in any case */
 	size_t n;
 	bool *wanted;
@@ -24,13 +25,23 @@ static void add_path(struct variants *v, const char *path)
 }
 
 /* A path as the kernel shows it in /proc: without symbolic links. */
-static bool add_file(struct variants *v, const char *name)
+static void add_file(struct variants *v, const char *name)
+{
+	char path[PATH_MAX];
+
+	if (realpath(name, path))
+		add_path(v, path);
+}
+
+/* Of one that is no program of the preset it is not known what it executes: maybe any of its builds. */
+static bool add_started(struct variants *v, const char *name)
 {
 	char path[PATH_MAX];
 
 	if (!realpath(name, path))
 		return false;
-	add_path(v, path);
+	if (preset_is_for(v->preset, path))
+		add_path(v, path);
 	return true;
 }
 
@@ -41,14 +52,14 @@ static void add_command(struct variants *v, const char *name)
 	char path[PATH_MAX];
 
 	if (strchr(name, '/') || !dirs) {
-		add_file(v, name);
+		add_started(v, name);
 		return;
 	}
 	for (size_t n; *dirs; dirs += n + (dirs[n] == ':')) {
 		n = strcspn(dirs, ":");
 		if ((size_t)snprintf(path, sizeof(path), "%.*s/%s", (int)n, n ? dirs : ".", name) <
 			    sizeof(path) &&
-		    !access(path, X_OK) && add_file(v, path))
+		    !access(path, X_OK) && add_started(v, path))
 			return;
 	}
 }
@@ -72,7 +83,7 @@ static void add_all(struct variants *v, const struct run_options *o, const struc
 void variants_choose(const struct preset *p, const struct run_options *o,
 		     const struct servers *found, bool wanted[PRESET_VALUES_MAX])
 {
-	struct variants v = {.n = p->endpoints.n, .wanted = wanted};
+	struct variants v = {.preset = p, .n = p->endpoints.n, .wanted = wanted};
 	size_t n_wanted = 0;
 
 	for (size_t i = 0; i < v.n; i++) {

@@ -14,15 +14,20 @@
 
 enum { CMDLINE_MAX = 1 << 16, HEAD_BYTES = 128 };
 
-/* A program, or a script of another interpreter than this process, which is called `comm`. */
+/*
+ * A program, or a script of another interpreter than this process, which is called `comm`. A pipe or a
+ * device is not opened: that alone may do something.
+ */
 static bool is_startable(const char *path, const char *comm)
 {
-	AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	AUTO_CLOSE int fd = -1;
 	char head[HEAD_BYTES + 1] = "";
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || !(st.st_mode & 0111) ||
-	    read(fd, head, HEAD_BYTES) <= 0)
+	if (stat(path, &st) || !S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+		return false;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || read(fd, head, HEAD_BYTES) <= 0)
 		return false;
 	head[strcspn(head, "\n")] = '\0';
 	return !strncmp(head, "\177ELF", 4) || (!strncmp(head, "#!", 2) && !strstr(head, comm));

@@ -202,6 +202,7 @@ static void print_left_out(struct text *t, uint64_t n)
 		{COUNTER_NAME_MISMATCH, "match="},
 		{WIRE_C_NAMED_LIMIT, "too many open spans"},
 		{WIRE_C_RING_FULL_PROMOTED, "--ring"},
+		{COUNTER_SPAN_TABLE_FULL, "too many profiled at a time"},
 		{WIRE_C_SLOW_UNSEEN, "over before a snapshot was due"},
 	};
 	char reasons[192] = "", buf[256];

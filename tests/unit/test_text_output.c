@@ -191,6 +191,13 @@ static void calls_left_out_are_in_the_table(void **state)
 	text = write_text(p, &o);
 	assert_non_null(strstr(text, "   18 not profiled (over before a snapshot was taken)   "));
 	free(text);
+	p = sample_profile_orders();
+	p->endpoints.at[1].latency.n_slow = 20;
+	p->counters.v[WIRE_C_PARALLEL_LIMIT] = 0;
+	p->counters.v[COUNTER_SPAN_TABLE_FULL] = 18;
+	text = write_text(p, &o);
+	assert_non_null(strstr(text, "   18 not profiled (too many profiled at a time)   "));
+	free(text);
 }
 
 /* A name and a cause that do not fit beside the numbers have a line of their own, whole. */

@@ -9,7 +9,6 @@
 
 #include "common.bpf.h"
 #include "maps.bpf.h"
-#include "returns.bpf.h"
 #include "snapshot.bpf.h"
 #include "window.bpf.h"
 #include "wire.h"
@@ -236,33 +235,6 @@ __noinline int span_slot_intact(struct thread *t, __u32 slot)
 	if (bpf_probe_read_user(&value, sizeof(value), (void *)s->entry_sp))
 		return 1;
 	return value == s->ret_addr || is_trampoline(value);
-}
-
-__noinline __u64 returns_next(struct returns *r)
-{
-	struct return_instance *at;
-	__u64 off, value = 0;
-
-	if (!r)
-		return ~0ULL;
-	at = (struct return_instance *)r->next;
-	off = BPF_CORE_READ(at, stack) - r->start;
-	r->address = BPF_CORE_READ(at, orig_ret_vaddr);
-	r->next = (__u64)BPF_CORE_READ(at, next);
-	if (off >= r->bytes || r->bytes - off < sizeof(value) ||
-	    bpf_probe_read_user(&value, sizeof(value), (void *)(r->start + off)) ||
-	    value != r->trampoline)
-		return ~0ULL;
-	return off;
-}
-
-__noinline __u64 returns_find(__u64 slot, __u64 found)
-{
-	struct window w = {.start = slot, .bytes = sizeof(found)};
-	__u64 address = found;
-
-	returns_restore(&w, (__u8 *)&address, sizeof(address));
-	return address;
 }
 
 /* Why a span cannot be open any more when ep_id is entered at sp; 0: it may be. */

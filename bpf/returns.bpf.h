@@ -44,19 +44,10 @@ static __always_inline __u64 returns_pending(const struct task_struct *task)
 	return task->utask ? (__u64)task->utask->return_instances : 0;
 }
 
-static __always_inline bool returns_begin(struct returns *r)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
+/* Global functions of returns.bpf.c. */
 
-	r->next = returns_pending(task);
-	if (!r->next)
-		return false;
-	r->trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
-	return true;
-}
-
-/* Global functions of life.bpf.c. */
-
+/* Begins with the innermost call of the current thread; 0: none waits. */
+int returns_begin(struct returns *r);
 /* Goes on to the next one, with its true return address; its offset in the window, ~0: it is not there. */
 __u64 returns_next(struct returns *r);
 /* The true return address of the call whose slot has `found`. */

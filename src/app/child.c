@@ -85,12 +85,20 @@ static bool lost_rights(pid_t pid)
 	       getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-static int refuse(pid_t pid, const char *name, struct errmsg *e)
+void child_kill(const struct child *c)
 {
 	int status;
+	pid_t pid;
 
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
+	kill(c->pid, SIGKILL);
+	do
+		pid = waitpid(c->pid, &status, 0);
+	while ((pid < 0 && errno == EINTR) || (pid == c->pid && WIFSTOPPED(status)));
+}
+
+static int refuse(const struct child *c, const char *name, struct errmsg *e)
+{
+	child_kill(c);
 	return errmsg_set(
 		e, -EPERM,
 		"'%s' has rights of its own (set-user-ID or file capabilities), which the kernel leaves out of a program that is held at its start: give spanprof CAP_SYS_PTRACE, or start it first and name it with -p",
@@ -211,7 +219,7 @@ int child_start(char **command, const sigset_t *mask, struct child *ret, struct 
 	if (!WIFSTOPPED(status))
 		return why_not(read_fd, c.pid, command[0], e);
 	if (lost_rights(c.pid))
-		return refuse(c.pid, command[0], e);
+		return refuse(&c, command[0], e);
 	if (!run_to_entry(&c))
 		return errmsg_set(e, -ECHILD, "'%s' ended before it reached its entry point",
 				  command[0]);

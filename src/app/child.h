@@ -44,6 +44,8 @@ int child_follow(struct child *c);
  * killed).
  */
 enum child_state child_look(struct child *c, int *ret_status);
+/* Ends it, and waits until it has ended: child_look is not called any more. */
+void child_kill(const struct child *c);
 /* Says that n processes of a command that has ended live on: it has put itself into the background. */
 void child_tell_left(size_t n);
 

@@ -188,7 +188,8 @@ static int enter_command(struct session *s)
 		r = follow ? child_follow(&s->child) : child_continue(&s->child);
 	if (!r)
 		return 0;
-	kill(s->child.pid, SIGKILL);
+	child_kill(&s->child);
+	s->child_gone = true;
 	return session_fail("cannot profile the command", r, &e);
 }
 

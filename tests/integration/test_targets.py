@@ -230,6 +230,9 @@ def what_wrappers_lack_is_told_once():
     status, _, stderr = spanprof("run", "-q", "--endpoint", "request", "--endpoint", "phase_sleep", "--", "env", "X=1", "nice",
                                  TARGETS / "phases-gcc-O2", "-n", "1", "a=sleep:1")
     check(status == 0 and stderr.count("no such function") == 1, stderr)
+    # It is ended when the last one lacks them, too.
+    status, _, stderr = spanprof("run", "--endpoint", "request", "--", "env", "X=1", "sleep", "60", seconds=20)
+    check(status == 1 and "no such function in /usr/bin/sleep" in stderr and "still runs" not in stderr, stderr)
 
 
 @test

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/user.h>
@@ -31,17 +32,36 @@ struct failure {
 	bool by_ptrace;
 };
 
-static _Noreturn void run_child(char **command, const sigset_t *mask, int error_fd)
+bool child_keeps_rights(void)
+{
+	return process_own_capabilities() & 1ULL << CAP_SYS_PTRACE;
+}
+
+/* With the right to trace any process the parent seizes it, and says so by a byte. */
+static bool wait_for_tracer(int go_fd)
+{
+	char go;
+
+	if (!child_keeps_rights())
+		return ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0;
+	if (read(go_fd, &go, 1) != 1)
+		_exit(127);
+	errno = EPERM;
+	return go;
+}
+
+static _Noreturn void run_child(char **command, const sigset_t *mask, sighandler_t on_child, int fd)
 {
 	struct failure f = {0};
 
+	signal(SIGCHLD, on_child);
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
+	if (wait_for_tracer(fd))
 		execvp(command[0], command);
 	else
 		f.by_ptrace = true;
 	f.error = errno;
-	if (write(error_fd, &f, sizeof(f)) < 0)
+	if (write(fd, &f, sizeof(f)) < 0)
 		_exit(126);
 	_exit(127);
 }
@@ -60,11 +80,6 @@ static int why_not(int error_fd, pid_t pid, const char *name, struct errmsg *e)
 			"cannot hold '%s' at its start: %s (is it traced already, as by strace -f, or ptrace forbidden here?); start it first and name it with -p",
 			name, strerror(f.error));
 	return errmsg_set(e, -f.error, "cannot start '%s': %s", name, strerror(f.error));
-}
-
-bool child_keeps_rights(void)
-{
-	return process_own_capabilities() & 1ULL << CAP_SYS_PTRACE;
 }
 
 /*
@@ -176,7 +191,11 @@ static enum child_state on_stop(struct child *c, int status)
 	}
 	if (status >> 16 == PTRACE_EVENT_EXEC)
 		return on_exec(c);
-	ptrace(PTRACE_CONT, c->pid, NULL, signal);
+	/* Stopped by a signal like SIGSTOP, and not to run on before SIGCONT. */
+	if (status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP)
+		ptrace(PTRACE_LISTEN, c->pid, NULL, NULL);
+	else
+		ptrace(PTRACE_CONT, c->pid, NULL, signal);
 	return CHILD_RUNS;
 }
 
@@ -194,30 +213,45 @@ static bool run_to_entry(struct child *c)
 	return state == CHILD_ENTERS;
 }
 
+static void seize(pid_t pid, int fd)
+{
+	char go;
+
+	if (!child_keeps_rights())
+		return;
+	go = ptrace(PTRACE_SEIZE, pid, NULL, PTRACE_O_TRACEEXEC) == 0;
+	if (send(fd, &go, 1, MSG_NOSIGNAL) != 1)
+		kill(pid, SIGKILL);
+}
+
 int child_start(char **command, const sigset_t *mask, struct child *ret, struct errmsg *e)
 {
-	AUTO_CLOSE int read_fd = -1;
-	AUTO_CLOSE int write_fd = -1;
+	AUTO_CLOSE int fd = -1;
+	AUTO_CLOSE int child_fd = -1;
+	sighandler_t on_child;
 	struct child c = {};
 	int fds[2], status;
 
-	if (pipe2(fds, O_CLOEXEC))
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
 		return errmsg_set(e, -errno, "cannot start '%s': %s", command[0], strerror(errno));
-	read_fd = fds[0];
-	write_fd = fds[1];
+	fd = fds[0];
+	child_fd = fds[1];
+	/* A child of a process that ignores it, as its parent may have done, cannot be waited for. */
+	on_child = signal(SIGCHLD, SIG_DFL);
 	c.pid = fork();
 	if (c.pid < 0)
 		return errmsg_set(e, -errno, "cannot start '%s': %s", command[0], strerror(errno));
-	if (!c.pid)
-		run_child(command, mask, write_fd);
-	close(TAKE_FD(write_fd));
-	/* The first stop is the SIGTRAP that a traced exec raises. */
+	if (!c.pid && !close(TAKE_FD(fd)))
+		run_child(command, mask, on_child, child_fd);
+	close(TAKE_FD(child_fd));
+	seize(c.pid, fd);
+	/* The first stop is that of exec. */
 	while (waitpid(c.pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return errmsg_set(e, -errno, "cannot wait for '%s': %s", command[0],
 					  strerror(errno));
 	if (!WIFSTOPPED(status))
-		return why_not(read_fd, c.pid, command[0], e);
+		return why_not(fd, c.pid, command[0], e);
 	if (lost_rights(c.pid))
 		return refuse(&c, command[0], e);
 	if (!run_to_entry(&c))
@@ -227,14 +261,35 @@ int child_start(char **command, const sigset_t *mask, struct child *ret, struct 
 	return 0;
 }
 
-int child_continue(const struct child *c)
+int child_continue(struct child *c)
 {
+	c->is_followed = false;
 	return ptrace(PTRACE_DETACH, c->pid, NULL, NULL) ? -errno : 0;
 }
 
 int child_follow(struct child *c)
 {
-	return !set_breakpoint(c, 0) || ptrace(PTRACE_CONT, c->pid, NULL, 0) ? -errno : 0;
+	if (!set_breakpoint(c, 0) || ptrace(PTRACE_CONT, c->pid, NULL, 0))
+		return -errno;
+	c->is_followed = true;
+	return 0;
+}
+
+bool child_is_followed(const struct child *c)
+{
+	return c->is_followed && process_tracer(c->pid) == getpid();
+}
+
+static enum child_state leave(struct child *c, int status)
+{
+	long signal;
+
+	if (is_there(c, status, &signal))
+		signal = 0;
+	set_breakpoint(c, 0);
+	c->is_followed = false;
+	ptrace(PTRACE_DETACH, c->pid, NULL, signal);
+	return CHILD_RUNS;
 }
 
 enum child_state child_look(struct child *c, int *ret_status)
@@ -244,13 +299,20 @@ enum child_state child_look(struct child *c, int *ret_status)
 
 	while (state == CHILD_RUNS && waitpid(c->pid, &status, WNOHANG) == c->pid) {
 		if (WIFSTOPPED(status)) {
-			state = on_stop(c, status);
+			state = c->is_leaving ? leave(c, status) : on_stop(c, status);
 			continue;
 		}
 		*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 		return CHILD_ENDED;
 	}
 	return state;
+}
+
+void child_leave(struct child *c)
+{
+	if (c->is_followed && !c->is_leaving)
+		ptrace(PTRACE_INTERRUPT, c->pid, NULL, NULL);
+	c->is_leaving = true;
 }
 
 void child_tell_left(size_t n)

@@ -17,6 +17,8 @@
 struct child {
 	pid_t pid;      /* 0: none */
 	uint64_t entry; /* where it will be stopped; 0: nowhere */
+	bool is_followed;
+	bool is_leaving; /* it is let go as soon as it stops */
 };
 
 enum child_state {
@@ -31,7 +33,7 @@ enum child_state {
  */
 int child_start(char **command, const sigset_t *mask, struct child *ret, struct errmsg *e);
 /* Lets it go, for good. */
-int child_continue(const struct child *c);
+int child_continue(struct child *c);
 /*
  * Whether a traced program has the rights that its file gives it. If not, a command is not to be followed:
  * what it calls exec for may have some.
@@ -40,12 +42,19 @@ bool child_keeps_rights(void);
 /* Lets it go, until it enters another program; child_look must be called on each SIGCHLD meanwhile. */
 int child_follow(struct child *c);
 /*
+ * Whether it will be held again: not when it was let go, or has called exec on another thread than its
+ * first.
+ */
+bool child_is_followed(const struct child *c);
+/*
  * What has become of it. CHILD_ENDED is told once, with its status as a shell reports it (128 + signal when
  * killed).
  */
 enum child_state child_look(struct child *c, int *ret_status);
 /* Ends it, and waits until it has ended: child_look is not called any more. */
 void child_kill(const struct child *c);
+/* Ends the following of what child_follow let go: child_look lets it go for good, at once if it can be stopped. */
+void child_leave(struct child *c);
 /* Says that n processes of a command that has ended live on: it has put itself into the background. */
 void child_tell_left(size_t n);
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "app/absent.h"
 #include "app/child.h"
@@ -27,6 +28,8 @@ enum {
 		3000000000ULL, /* a call that is told of while it hangs; or twice --min-duration */
 	HANGING_EVERY_NS = 1000000000ULL,
 	HANGING_MAX = 10, /* calls told of in one run */
+	LEAVE_TRIES = 100,
+	LEAVE_US = 1000,
 };
 
 int session_fail(const char *doing, int error, const struct errmsg *e)
@@ -53,6 +56,19 @@ static void look_at_child(struct session *s)
 		state = child_look(&s->child, &s->child_status);
 	s->child_gone |= state == CHILD_ENDED;
 	s->child_entered |= state == CHILD_ENTERS;
+}
+
+/* What is left of the run may take long, and must not hold the command up. */
+static void let_child_go(struct session *s)
+{
+	if (s->child_entered)
+		child_continue(&s->child);
+	s->child_entered = false;
+	child_leave(&s->child);
+	for (int i = 0; i < LEAVE_TRIES && !s->child_gone && child_is_followed(&s->child); i++) {
+		look_at_child(s);
+		usleep(LEAVE_US);
+	}
 }
 
 /* True when the user wants the run to end. SIGINT ends that alone, the others what was started, too. */
@@ -304,9 +320,7 @@ int session_command_status(struct session *s)
 		log_info("the run is over; waiting for the command, which still runs");
 	while (s->child.pid && !s->child_gone) {
 		look_at_child(s);
-		if (s->child_entered)
-			child_continue(&s->child);
-		s->child_entered = false;
+		let_child_go(s);
 		if (!s->child_gone && poll(&fd, 1, 1000) > 0 &&
 		    read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
 			pass_on(s, &info);
@@ -456,6 +470,7 @@ int session_run(struct session *s)
 	if (r)
 		return r;
 	s->end_ns = clock_mono_ns();
+	let_child_go(s);
 	r = finish(s, p);
 	if (!r && session_check_command(s))
 		return EXIT_FAILED;

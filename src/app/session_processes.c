@@ -180,6 +180,7 @@ static int enter_command(struct session *s)
 
 	engine_hold(s->engine, s->child.pid);
 	r = engine_dispatch(s->engine, clock_mono_ns());
+	s->child_left = false;
 	if (!r)
 		r = add_command(s, &follow, &e);
 	if (!r && !follow)
@@ -239,8 +240,10 @@ int session_follow_command(struct session *s)
 	if (s->child_trouble.text[0] && probes_info(engine_probes(s->engine), 0, &any))
 		s->child_trouble.text[0] = '\0';
 
-	if (s->child_left && !s->child_gone && !entered)
+	if (s->child_left && !s->child_gone && !entered && !child_is_followed(&s->child)) {
+		engine_hold(s->engine, 0);
 		add_next_program(s);
+	}
 	s->child_left = s->child_entered = false;
 	return entered ? enter_command(s) : 0;
 }

@@ -301,6 +301,7 @@ void engine_on_exec(struct engine *e, const struct wire_proc *w)
 	}
 	if (w->h.tgid == (uint32_t)e->held) {
 		kern_member_remove(e->kern, w->h.tgid);
+		tell(e, &event);
 		return;
 	}
 	engine_user_counters(e)->v[COUNTER_EXEC_LATE] += watch && w->h.mono_ns < watch->met_ns;

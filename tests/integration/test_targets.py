@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 
 from harness import (SPANPROF, TARGETS, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, need_program,
                      profiling, read_truth, spanprof, test, wait_until)
@@ -251,6 +252,68 @@ def command_that_may_not_be_followed():
             else:
                 check(done.returncode == 1 and "--exe PROGRAM -- COMMAND" in done.stderr, done.stderr)
                 check("waiting for what it executes" not in done.stderr, done.stderr)
+
+
+@test
+def command_that_executes_the_program_on_another_thread():
+    """As wrappers in Go do; its first calls are missed, which is counted."""
+    program = TARGETS / "phases-gcc-O2"
+    script = ("import os, sys, threading, time\ntime.sleep(0.1)\n"
+              "threading.Thread(target=os.execv, args=(sys.argv[1], sys.argv[1:])).start()\ntime.sleep(60)")
+    with folder() as path:
+        status, _, stderr = spanprof("run", "-o", path / "out.json", "--format", "json", "--endpoint", "request",
+                                     "--exe", program, "--", "/usr/bin/python3", "-c", script, program, "-n", "100",
+                                     "a=sleep:10")
+        check(status == 0, f"exit status {status}: {stderr}")
+        profile = load(path / "out.json")
+        check(0 < profile.calls() <= 100 and profile.losses.get("exec_late") == 1, f"{profile.calls()} {profile.losses}")
+
+
+def status_of(pid):
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def is_stopped(pid):
+    return "\nstate:\tt" in status_of(pid).lower()
+
+
+@test
+def command_that_is_stopped_and_continued():
+    """By a signal, while it is followed; and by nothing else, however long the output takes at the end."""
+    with folder() as path:
+        script = path / "start.sh"
+        script.write_text(f"#!/bin/sh\necho $$ >{path}/pid.new\nmv {path}/pid.new {path}/pid\n"
+                          f"until [ -e {path}/go ]; do sleep 0.01; done\necho >{path}/gone\nexec sleep 0.1\n")
+        script.chmod(0o755)
+        with Spanprof("run", "--exe", TARGETS / "phases-gcc-O2", "--endpoint", "request", "--", script) as command:
+            command.wait_attached()
+            wait_until((path / "pid").exists, "the command runs")
+            pid = int((path / "pid").read_text())
+            os.kill(pid, signal.SIGSTOP)
+            wait_until(lambda: is_stopped(pid), "the command is stopped")
+            time.sleep(0.2)
+            check(is_stopped(pid), "it stays so")
+            os.kill(pid, signal.SIGCONT)
+            wait_until(lambda: not is_stopped(pid), "the command goes on")
+            command.process.send_signal(signal.SIGINT)
+            command.out.wait_for("request")
+            wait_until(lambda: "TracerPid:\t0" in status_of(pid), "nothing follows it")
+            (path / "go").touch()
+            status = command.finish(None)
+            check(status == 0 and (path / "gone").exists(), f"exit status {status}: {command.stderr}")
+
+
+@test
+def command_of_a_parent_that_ignores_its_children():
+    """The end of its command is seen all the same; the command ignores its own as it would without."""
+    command = ["grep", "SigIgn", "/proc/self/status"]
+    done = subprocess.run([SPANPROF, "run", "--endpoint", "libc.so.6:malloc", "--", *command], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, timeout=60, check=False, encoding="utf-8",
+                          preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    check(done.returncode == 0, f"exit status {done.returncode}: {done.stderr}")
+    ignored = int(done.stdout.split("SigIgn:")[1].split()[0], 16)
+    check(ignored >> signal.SIGCHLD - 1 & 1, f"SigIgn {ignored:x}")
 
 
 @test

@@ -325,7 +325,7 @@ def command_that_executes_another_program_later():
                                      "--endpoint", "libc.so.6:clock_nanosleep", "--", "sh", "-c", script)
         check(status == 0 and "the command has called exec: '" in stderr, f"exit status {status}: {stderr}")
         profile = load(path / "out.json")
-        check(0 < profile.calls() <= 50 and profile.losses.get("exec_late") == 1, f"{profile.calls()} {profile.losses}")
+        check(profile.calls() > 0 and profile.losses.get("exec_late") == 1, f"{profile.calls()} {profile.losses}")
 
 
 @test

@@ -55,6 +55,19 @@ void hints_silence(struct engine *e, const struct specs *specs, size_t n,
 			names);
 }
 
+void hints_strays(const struct specs *specs, const struct profile *p)
+{
+	uint64_t there = 0;
+
+	for (size_t i = 1; i < p->endpoints.n; i++)
+		there |= p->endpoints.at[i].absent ? 0 : 1ULL << (i - 1);
+	for (size_t i = 0; i < specs->groups.n && specs->groups.n > 1; i++)
+		if (!(specs->groups.at[i].endpoints & there))
+			log_warning(
+				"preset '%s': no process had its endpoints; 'spanprof doctor -p PID' tells which presets are for a process",
+				specs->groups.at[i].preset->name);
+}
+
 void hints_hanging(struct engine *e, uint64_t until_ns, uint64_t *told_ns)
 {
 	struct hanging h;

@@ -20,6 +20,8 @@ void hints_warnings(struct engine *e);
  */
 void hints_silence(struct engine *e, const struct specs *specs, size_t n,
 		   const bool absent[WIRE_EP_MAX]);
+/* At the end, of several presets: those for which there was nothing, by the rows marked as absent. */
+void hints_strays(const struct specs *specs, const struct profile *p);
 /*
  * One call that has not ended for long and was not told before: where it is. told_ns: when the last
  * one that was told began; 0 at first.

@@ -176,16 +176,8 @@ static int add_endpoints(struct session *s)
 	return 0;
 }
 
-static int set_limits(struct session *s)
-{
-	int r = 0;
-
-	for (uint32_t k = SPECS_ANY + 1; k < SPECS_ANY + specs_n_instances(&s->specs) && !r; k++)
-		r = limits_set(engine_limits(s->engine), k, specs_limit(&s->specs, k));
-	return r ? session_fail("--preset", r, NULL) : 0;
-}
-
-static int open_gates(struct session *s)
+/* The processes of an instance are looked at for its endpoints. */
+int session_open_instance(struct session *s, uint32_t instance_id, struct errmsg *e)
 {
 	struct wire_gate gate = {
 		.threshold_ns = s->o->min_duration_ns,
@@ -196,28 +188,41 @@ static int open_gates(struct session *s)
 		.max_parallel = s->o->max_parallel,
 		.enabled = 1,
 	};
+	uint64_t limit = specs_limit(&s->specs, instance_id);
+	int r = limits_set(engine_limits(s->engine), instance_id, limit);
+
+	for (uint32_t i = 0; i < s->n_endpoints && !r; i++)
+		if (limit & 1ULL << i)
+			r = engine_set_gate(s->engine, i, instance_id, &gate, e);
+	return r;
+}
+
+static int open_gates(struct session *s)
+{
 	struct errmsg e = {};
+	int r = session_open_instance(s, SPECS_ANY, &e);
+
+	return r ? session_fail("cannot start profiling", r, &e) : 0;
+}
+
+static int write_endpoints(struct session *s)
+{
 	int r = 0;
 
-	for (uint32_t i = 0; i < s->n_endpoints && !r; i++) {
+	for (uint32_t i = 0; i < s->n_endpoints && s->writer && !r; i++) {
 		const struct endpoint *spec = engine_endpoint(s->engine, i);
 		const struct capture_endpoint c = {
 			.ep_id = i,
-			.threshold_ns = gate.threshold_ns,
-			.sample_after_ns = gate.sample_after_ns,
-			.period_ns = gate.period_ns,
+			.threshold_ns = s->o->min_duration_ns,
+			.sample_after_ns = s->o->from_start ? 0 : s->o->min_duration_ns,
+			.period_ns = s->o->period_ns,
 			.spec = endpoint_text(spec),
 			.display = endpoint_display(spec),
 		};
 
-		for (uint32_t k = SPECS_ANY; k < SPECS_ANY + specs_n_instances(&s->specs) && !r;
-		     k++)
-			if (specs_limit(&s->specs, k) & 1ULL << i)
-				r = engine_set_gate(s->engine, i, k, &gate, &e);
-		if (!r && s->writer)
-			r = capture_write_endpoint(s->writer, &c);
+		r = capture_write_endpoint(s->writer, &c);
 	}
-	return r ? session_fail("cannot start profiling", r, &e) : 0;
+	return r ? session_fail("cannot start profiling", r, NULL) : 0;
 }
 
 static int catch_signals(struct session *s)
@@ -269,9 +274,9 @@ int session_new(struct session **ret, const struct run_options *o, FILE *capture
 	if (!r)
 		r = add_endpoints(s);
 	if (!r)
-		r = set_limits(s);
-	if (!r)
 		r = open_gates(s);
+	if (!r)
+		r = write_endpoints(s);
 	if (!r)
 		r = session_add_processes(s);
 	if (!r)
@@ -360,7 +365,7 @@ static bool is_sampled(struct session *s, uint32_t ep_id)
 	struct wire_gate gate;
 	uint64_t n = 0;
 
-	for (uint32_t k = SPECS_ANY; k < SPECS_ANY + specs_n_instances(&s->specs); k++) {
+	for (uint32_t k = SPECS_ANY; k <= specs_n_instances(&s->specs); k++) {
 		if (!(specs_limit(&s->specs, k) & 1ULL << ep_id))
 			continue;
 		if (engine_get_gate(s->engine, ep_id, k, &gate) || gate.n_active)
@@ -458,6 +463,7 @@ static int finish(struct session *s, struct profile *p)
 	if (r)
 		return r;
 	absent_mark(s->engine, &s->specs, p);
+	hints_strays(&s->specs, p);
 	hints_nameless(s->engine, s->n_endpoints, p);
 	return engine_counters(s->engine, &p->counters);
 }

@@ -42,6 +42,9 @@ struct session {
 /* Says what has failed, by the message if there is one. The exit status for it. */
 int session_fail(const char *doing, int error, const struct errmsg *e);
 
+/* 0 or negative errno. */
+int session_open_instance(struct session *s, uint32_t instance_id, struct errmsg *e);
+
 /* session_processes.c: 0, or an exit status after a message. */
 int session_add_processes(struct session *s);
 int session_start_command(struct session *s);

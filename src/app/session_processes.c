@@ -18,6 +18,15 @@
 #include "base/log.h"
 #include "proc/process.h"
 
+/* Of a process that runs this file. */
+static int instance_of(struct session *s, const char *exe_path, uint32_t *ret, struct errmsg *e)
+{
+	uint32_t n_before = specs_n_instances(&s->specs);
+	int r = specs_instance_of(&s->specs, exe_path, ret);
+
+	return !r && *ret > n_before ? session_open_instance(s, *ret, e) : r;
+}
+
 static int add_pid(struct session *s, pid_t pid)
 {
 	struct errmsg e = {};
@@ -26,22 +35,26 @@ static int add_pid(struct session *s, pid_t pid)
 	int r;
 
 	process_exe_path(pid, path, sizeof(path));
-	instance_id = specs_instance_of(&s->specs, path);
-	r = s->o->no_fork ? engine_add_process(s->engine, pid, instance_id, &e)
-			  : engine_add_instance(s->engine, pid, instance_id, &e);
-
+	r = instance_of(s, path, &instance_id, &e);
+	if (!r)
+		r = s->o->no_fork ? engine_add_process(s->engine, pid, instance_id, &e)
+				  : engine_add_instance(s->engine, pid, instance_id, &e);
 	if (r)
 		return session_fail("cannot attach", r, &e);
 	hints_traced_at_start(pid);
 	return 0;
 }
 
-static int watch_exe(struct session *s, int fd, const char *path, uint32_t instance_id)
+/* real: its path without symbolic links. */
+static int watch_exe(struct session *s, int fd, const char *path, const char *real)
 {
+	uint32_t instance_id;
 	struct errmsg e = {};
 	size_t n;
-	int r = engine_watch_exe(s->engine, fd, path, instance_id, &n, &e);
+	int r = instance_of(s, real, &instance_id, &e);
 
+	if (!r)
+		r = engine_watch_exe(s->engine, fd, path, instance_id, &n, &e);
 	if (r)
 		return session_fail("cannot attach", r, &e);
 	s->watching = true;
@@ -67,7 +80,16 @@ static int watch_path(struct session *s, const char *path)
 		log_error("%s", e.text);
 		return EXIT_FAILED;
 	}
-	return watch_exe(s, fd, path, specs_instance_of(&s->specs, real ? real : path));
+	return watch_exe(s, fd, path, real ? real : path);
+}
+
+/* Several presets may be for the same server. */
+static bool is_watched(const struct specs *specs, size_t n_groups, const struct server *server)
+{
+	for (size_t i = 0; i < n_groups; i++)
+		if (servers_have(&specs->groups.at[i].servers, server->dev, server->ino))
+			return true;
+	return false;
 }
 
 static int watch_servers(struct session *s, size_t group)
@@ -76,8 +98,8 @@ static int watch_servers(struct session *s, size_t group)
 	int r = 0;
 
 	for (size_t i = 0; i < found->n && !r; i++)
-		r = watch_exe(s, found->at[i].fd, found->at[i].path,
-			      specs_group_instance(&s->specs, group));
+		if (!is_watched(&s->specs, group, &found->at[i]))
+			r = watch_exe(s, found->at[i].fd, found->at[i].path, found->at[i].path);
 	return r;
 }
 
@@ -136,6 +158,15 @@ static void drop_warnings(struct session *s)
 		;
 }
 
+static int add_program(struct session *s, const char *path, bool *ret_awaits, struct errmsg *e)
+{
+	uint32_t instance_id;
+	int r = instance_of(s, path, &instance_id, e);
+
+	*ret_awaits = false;
+	return r ? r : engine_add_command(s->engine, s->child.pid, instance_id, ret_awaits, e);
+}
+
 /*
  * Adds what the command runs now. 0: it may go on; ret_follow: it is to be held again where it enters the
  * next program, since this is not what was asked for, or may call exec for that.
@@ -151,8 +182,7 @@ static int add_command(struct session *s, bool *ret_follow, struct errmsg *e)
 	if (!is_wanted(s, path))
 		return 0;
 	hints_warnings(s->engine);
-	r = engine_add_command(s->engine, s->child.pid, specs_instance_of(&s->specs, path), &awaits,
-			       e);
+	r = add_program(s, path, &awaits, e);
 	*ret_follow &= (awaits || r == -ENOENT) && !s->o->exes.n && starter_is(s->child.pid);
 	if (*ret_follow)
 		drop_warnings(s);
@@ -219,8 +249,7 @@ static void add_next_program(struct session *s)
 	process_exe_path(s->child.pid, path, sizeof(path));
 	if (!path[0] || !is_wanted(s, path))
 		return;
-	r = engine_add_command(s->engine, s->child.pid, specs_instance_of(&s->specs, path), &awaits,
-			       &e);
+	r = add_program(s, path, &awaits, &e);
 	if (r || awaits)
 		log_warning("the command has called exec, and '%s' is not profiled: %s", path,
 			    e.text);

@@ -48,8 +48,7 @@ static int parse_spec(struct specs *s, const struct run_options *o, const char *
 	return 0;
 }
 
-static int add_group(struct specs *s, const struct run_options *o, const char *name,
-		     struct errmsg *e)
+static int add_group(struct specs *s, const char *name, struct errmsg *e)
 {
 	struct spec_group g = {};
 	int r = presets_find(s->presets, name, &g.preset, e);
@@ -57,12 +56,20 @@ static int add_group(struct specs *s, const struct run_options *o, const char *n
 	for (size_t i = 0; !r && i < s->groups.n; i++)
 		if (s->groups.at[i].preset == g.preset)
 			return 0;
-	if (!r && !o->exes.n && !o->pids.n && !o->command)
-		r = servers_find(g.preset, &g.servers, e);
-	if (!r)
-		r = vec_push(&s->groups, g);
-	if (r)
-		servers_deinit(&g.servers);
+	return r ? r : vec_push(&s->groups, g);
+}
+
+/* A preset for a library alone is for the servers of the others. */
+static int find_servers(struct specs *s, struct errmsg *e)
+{
+	size_t n_others = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < s->groups.n; i++)
+		n_others += s->groups.at[i].preset->exes.n > 0;
+	for (size_t i = 0; i < s->groups.n && !r; i++)
+		if (s->groups.at[i].preset->exes.n || !n_others)
+			r = servers_find(s->groups.at[i].preset, &s->groups.at[i].servers, e);
 	return r;
 }
 
@@ -72,7 +79,9 @@ static int find_presets(struct specs *s, const struct run_options *o)
 	int r = o->presets.n ? presets_open(&s->presets, o->preset_file, &e) : 0;
 
 	for (size_t i = 0; i < o->presets.n && !r; i++)
-		r = add_group(s, o, o->presets.at[i], &e);
+		r = add_group(s, o->presets.at[i], &e);
+	if (!r && !o->exes.n && !o->pids.n && !o->command)
+		r = find_servers(s, &e);
 	if (r)
 		log_error("%s", e.text[0] ? e.text : strerror(-r));
 	return r ? EXIT_FAILED : 0;
@@ -124,6 +133,7 @@ void specs_deinit(struct specs *s)
 	for (size_t i = 0; i < s->groups.n; i++)
 		servers_deinit(&s->groups.at[i].servers);
 	vec_free(&s->groups);
+	vec_free(&s->limits);
 	presets_free(s->presets);
 }
 
@@ -138,25 +148,41 @@ unsigned int specs_needs(const struct specs *s)
 
 uint32_t specs_n_instances(const struct specs *s)
 {
-	return s->groups.n > 1 ? s->groups.n + 1 : 1;
+	return SPECS_ANY + (uint32_t)s->limits.n;
 }
 
-uint32_t specs_group_instance(const struct specs *s, size_t group)
+/* Those of all presets for the file, and of those that are for libraries, which it may have. */
+static uint64_t wanted_in(const struct specs *s, const char *exe_path)
 {
-	return s->groups.n > 1 ? SPECS_ANY + 1 + (uint32_t)group : SPECS_ANY;
+	uint64_t servers = 0, libraries = 0;
+
+	for (size_t i = 0; i < s->groups.n; i++) {
+		const struct spec_group *g = &s->groups.at[i];
+
+		if (preset_is_for(g->preset, exe_path))
+			servers |= g->endpoints;
+		else if (!g->preset->exes.n)
+			libraries |= g->endpoints;
+	}
+	return servers && s->groups.n > 1 ? servers | libraries | s->others : UINT64_MAX;
 }
 
-uint32_t specs_instance_of(const struct specs *s, const char *exe_path)
+int specs_instance_of(struct specs *s, const char *exe_path, uint32_t *ret)
 {
-	for (size_t i = 0; i < s->groups.n; i++)
-		if (preset_is_for(s->groups.at[i].preset, exe_path))
-			return specs_group_instance(s, i);
-	return SPECS_ANY;
+	uint64_t wanted = wanted_in(s, exe_path);
+	uint32_t k = SPECS_ANY;
+	int r = 0;
+
+	while (k <= specs_n_instances(s) && specs_limit(s, k) != wanted)
+		k++;
+	if (k > specs_n_instances(s))
+		r = vec_push(&s->limits, wanted);
+	if (!r)
+		*ret = k;
+	return r;
 }
 
 uint64_t specs_limit(const struct specs *s, uint32_t instance_id)
 {
-	return instance_id == SPECS_ANY
-		       ? UINT64_MAX
-		       : s->groups.at[instance_id - SPECS_ANY - 1].endpoints | s->others;
+	return instance_id == SPECS_ANY ? UINT64_MAX : s->limits.at[instance_id - SPECS_ANY - 1];
 }

@@ -32,7 +32,7 @@ bool preset_is_in(const struct preset *p, const char *path)
 	return is_one_of(&p->libraries, path);
 }
 
-static bool is_there(const struct servers *s, dev_t dev, ino_t ino)
+bool servers_have(const struct servers *s, dev_t dev, ino_t ino)
 {
 	for (size_t i = 0; i < s->n; i++)
 		if (s->at[i].dev == dev && s->at[i].ino == ino)
@@ -55,7 +55,7 @@ static int add_server(struct servers *s, pid_t pid, const char *path)
 		return -ENOMEM;
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
 		return -errno;
-	if (fd < 0 || fstat(fd, &st) < 0 || is_there(s, st.st_dev, st.st_ino))
+	if (fd < 0 || fstat(fd, &st) < 0 || servers_have(s, st.st_dev, st.st_ino))
 		return 0;
 	r = vec_push(s,
 		     (struct server){.fd = fd, .dev = st.st_dev, .ino = st.st_ino, .path = copy});
@@ -129,7 +129,7 @@ int servers_find(const struct preset *p, struct servers *ret, struct errmsg *e)
 			p->name);
 	r = process_scan(&all);
 	for (size_t i = 0; r == 0 && i < all.n; i++) {
-		if (is_there(ret, all.at[i].exe_dev, all.at[i].exe_ino))
+		if (servers_have(ret, all.at[i].exe_dev, all.at[i].exe_ino))
 			continue;
 		note_hidden(&hidden, p, &all.at[i]);
 		process_exe_path(all.at[i].pid, path, sizeof(path));

@@ -36,6 +36,7 @@ int servers_find(const struct preset *p, struct servers *ret, struct errmsg *e);
 bool preset_is_for(const struct preset *p, const char *path);
 /* The same for a preset that is for a library, too: by the file of a module. */
 bool preset_is_in(const struct preset *p, const char *path);
+bool servers_have(const struct servers *s, dev_t dev, ino_t ino);
 void servers_deinit(struct servers *s);
 
 #endif

@@ -383,6 +383,20 @@ def two_presets(how):
         check({n for m in modules.values() for n in m} == {"redis-check-rdb", "apache2"}, f"{modules}")
 
 
+@cases(["found", "-p"])
+def two_presets_for_one_server(how):
+    """It has the endpoints of both; of a third one, for a library that it does not have, there is a word."""
+    with ApachePhp() as server, folder() as path:
+        target = () if how == "found" else ("-p", server.pid)
+        with profiling(path / "out.json", "--preset", "apache", "--preset", "mod_php", "--preset", "sqlite", *target,
+                       "--min-duration", "200ms") as command:
+            server.bench("/index.php", 50, 1)
+        calls = {e["name"]: e["calls"] for e in load(path / "out.json").endpoints if e["calls"]}
+        check(set(calls) == {"apache request", "mod_php request"} and min(calls.values()) >= 50, f"{calls}")
+        check("warning: preset 'sqlite': no process had its endpoints" in command.stderr, command.stderr)
+        check(command.stderr.count("warning: preset") == 1, command.stderr)
+
+
 def files_of(profile, sample):
     """The program in which the endpoint of a sample's stack is."""
     root = profile.raw["stacks"][sample["stack"]]["locations"][-1]

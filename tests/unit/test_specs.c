@@ -14,6 +14,14 @@ static const char presets_text[] = "[specs-here]\n"
 				   "endpoint = first(str(arg0));file=*/test_specs\n"
 				   "endpoint = other;file=*/another_build\n"
 				   "endpoint = last\n"
+				   "[specs-too]\n"
+				   "summary = another one for this test\n"
+				   "exe = test_sp* specs-more\n"
+				   "endpoint = second\n"
+				   "[specs-library]\n"
+				   "summary = in any process\n"
+				   "library = libspecs.so*\n"
+				   "endpoint = 'libspecs.so*':third\n"
 				   "[specs-nowhere]\n"
 				   "summary = nothing\n"
 				   "exe = specs-no-such-program\n"
@@ -80,6 +88,16 @@ static void refused(struct world *w, int status, const char *words)
 	assert_string_equal(strchr(c.text, '\n'), "\n");
 }
 
+/* What a process that runs this file is looked at for. */
+static void is_limited(struct world *w, const char *path, uint32_t instance_id, uint64_t endpoints)
+{
+	uint32_t found = 0;
+
+	assert_int_equal(specs_instance_of(&w->s, path, &found), 0);
+	assert_int_equal(found, instance_id);
+	assert_int_equal(specs_limit(&w->s, found), endpoints);
+}
+
 /* Another build's endpoint is left out, and the server is found by its name. */
 static void a_preset_alone(void **state)
 {
@@ -97,9 +115,8 @@ static void a_preset_alone(void **state)
 	assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
 	assert_int_equal(w->s.groups.at[0].servers.n, 1);
 	assert_string_equal(w->s.groups.at[0].servers.at[0].path, self);
+	is_limited(w, self, SPECS_ANY, UINT64_MAX);
 	assert_int_equal(specs_n_instances(&w->s), 1);
-	assert_int_equal(specs_group_instance(&w->s, 0), SPECS_ANY);
-	assert_int_equal(specs_limit(&w->s, SPECS_ANY), UINT64_MAX);
 }
 
 /* Each is looked for in its own servers only, and named after its preset. */
@@ -119,14 +136,31 @@ static void two_presets_and_an_endpoint(void **state)
 	assert_string_equal(display(w, 0), "specs-here first");
 	assert_string_equal(display(w, 2), "specs-nowhere end_one");
 	assert_string_equal(display(w, 3), "mine");
+	is_limited(w, "/x/test_specs", SPECS_ANY + 1, 1 + 2 + 8);
+	is_limited(w, "/x/specs-no-such-program", SPECS_ANY + 2, 4 + 8);
+	is_limited(w, "/x/else", SPECS_ANY, UINT64_MAX);
+	is_limited(w, "/y/test_specs", SPECS_ANY + 1, 1 + 2 + 8);
 	assert_int_equal(specs_n_instances(&w->s), 3);
-	assert_int_equal(specs_instance_of(&w->s, "/x/test_specs"), SPECS_ANY + 1);
-	assert_int_equal(specs_instance_of(&w->s, "/x/specs-no-such-program"), SPECS_ANY + 2);
-	assert_int_equal(specs_instance_of(&w->s, "/x/else"), SPECS_ANY);
-	assert_int_equal(specs_limit(&w->s, SPECS_ANY + 1), 1 + 2 + 8);
-	assert_int_equal(specs_limit(&w->s, SPECS_ANY + 2), 4 + 8);
-	assert_int_equal(specs_limit(&w->s, SPECS_ANY), UINT64_MAX);
 	assert_int_equal(specs_needs(&w->s), ENDPOINT_NEEDS_NAMES | ENDPOINT_NEEDS_END);
+}
+
+/* It has the endpoints of all of them, and of libraries, which it may have. */
+static void several_presets_for_one_program(void **state)
+{
+	struct world *w = *state;
+
+	ask_preset(w, "specs-library");
+	ask_preset(w, "specs-here");
+	ask_preset(w, "specs-too");
+	assert_int_equal(specs_read(&w->s, &w->o), 0);
+	assert_int_equal(w->s.endpoints.n, 4);
+	assert_string_equal(display(w, 3), "specs-too second");
+	assert_int_equal(w->s.groups.at[0].servers.n, 0);
+	assert_int_equal(w->s.groups.at[1].servers.n, 1);
+	assert_int_equal(w->s.groups.at[2].servers.n, 1);
+	is_limited(w, "/x/test_specs", SPECS_ANY + 1, 1 + 2 + 4 + 8);
+	is_limited(w, "/x/specs-more", SPECS_ANY + 2, 1 + 8);
+	is_limited(w, "/x/else", SPECS_ANY, UINT64_MAX);
 }
 
 /* By the path that runs, whatever it was called by; when none fits, all are tried. */
@@ -212,6 +246,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(a_preset_alone, setup, teardown),
 		cmocka_unit_test_setup_teardown(two_presets_and_an_endpoint, setup, teardown),
+		cmocka_unit_test_setup_teardown(several_presets_for_one_program, setup, teardown),
 		cmocka_unit_test_setup_teardown(builds_are_told_by_the_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(normalized, setup, teardown),
 		cmocka_unit_test_setup_teardown(too_many, setup, teardown),

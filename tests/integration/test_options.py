@@ -161,7 +161,7 @@ def terminal(columns):
 @test
 def presets_are_listed_and_explained():
     status, out, err = spanprof("presets")
-    names = {"apache", "mariadb-statements", "mariadb", "mod_php", "mysql", "nginx", "openssl", "php-fpm", "postgres", "redis", "sqlite"}
+    names = {"apache", "mariadb-statements", "mariadb", "mod_php", "mysql", "nginx", "openssl", "php-fpm", "postgres", "redis", "sqlite", "valkey"}
     listed = {t.split()[0] for t in out.splitlines() if re.match(r"[a-z]\S+ +\S", t)}
     check(status == 0 and listed == names, f"{listed ^ names}: {out} {err}")
     for name in names:

@@ -2,12 +2,12 @@
 /* probes_check.c: dry-runs a specification: where it would be probed, and ten names it reads. */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "app/command.h"
 #include "app/probes_command.h"
+#include "app/probes_watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -18,7 +18,7 @@
 #include "probe/plan.h"
 #include "probe/reading.h"
 
-enum { INSTANCE = 1, NAMES_SHOWN = 10, NAME_BYTES = 512, POLL_MS = 50 };
+enum { INSTANCE = 1, NAMES_SHOWN = 10, NAME_BYTES = 512 };
 enum { DEFAULT_SECONDS = 5, READING_BYTES = 600 };
 
 struct samples {
@@ -111,19 +111,22 @@ static void on_record(void *ctx, const void *record, size_t bytes)
 		memcpy(s->names[s->n++], name, sizeof(name));
 }
 
+static bool is_enough(const void *ctx)
+{
+	const struct samples *s = ctx;
+
+	return s->n == NAMES_SHOWN;
+}
+
+/* For so long at most. */
 static int watch(struct engine *engine, const struct samples *s, uint64_t for_ns)
 {
-	uint64_t end_ns = clock_mono_ns() + for_ns;
-	int r = 0;
+	struct probes_watch w;
+	int r = probes_watch_init(&w);
 
-	while (r >= 0 && s->n < NAMES_SHOWN && clock_mono_ns() < end_ns) {
-		struct pollfd fd = {.fd = engine_fd(engine), .events = POLLIN};
-
-		if (poll(&fd, 1, POLL_MS) < 0 && errno != EINTR)
-			return -errno;
-		r = engine_dispatch(engine, clock_mono_ns());
-	}
-	return r < 0 ? r : 0;
+	r = r < 0 ? r : probes_watch_for(&w, engine, for_ns, is_enough, s);
+	probes_watch_deinit(&w);
+	return r;
 }
 
 static int sample(struct engine *engine, struct endpoint *take_ep, pid_t pid, struct samples *s,

@@ -10,12 +10,12 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "app/command.h"
 #include "app/probes_command.h"
+#include "app/probes_watch.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -24,7 +24,7 @@
 #include "pipe/engine.h"
 #include "probe/plan.h"
 
-enum { INSTANCE = 1, BATCH = 60, POLL_MS = 20 };
+enum { INSTANCE = 1, BATCH = 60 };
 #define OVERHEAD_NS_MAX 15000000000ULL
 enum { TRIAL_MS = 100, TRIALS_MAX = 3, BUSY_CALLS_PER_S = 20000 };
 /* Of so many calls a second half of the time counts for the rank, of fewer much less. */
@@ -42,25 +42,11 @@ struct counted {
 
 struct count {
 	const struct probes_command *c;
+	struct probes_watch watch;
 	struct counted *at;
 	size_t n;
 	size_t n_no_time; /* the last ones, not counted */
 };
-
-static int watch(struct engine *engine, uint64_t for_ns)
-{
-	uint64_t end_ns = clock_mono_ns() + for_ns;
-	int r = 0;
-
-	while (r >= 0 && clock_mono_ns() < end_ns) {
-		struct pollfd fd = {.fd = engine_fd(engine), .events = POLLIN};
-
-		if (poll(&fd, 1, POLL_MS) < 0 && errno != EINTR)
-			return -errno;
-		r = engine_dispatch(engine, clock_mono_ns());
-	}
-	return r < 0 ? r : 0;
-}
 
 static int add_function(struct engine *engine, const struct candidate *f)
 {
@@ -102,12 +88,13 @@ static int read_batch(struct engine *engine, struct counted *batch, size_t n, bo
 }
 
 /* Counts for so long, from a state in which everything is attached. */
-static int count_for(struct engine *engine, struct counted *batch, size_t n, uint64_t for_ns)
+static int count_for(struct count *k, struct engine *engine, struct counted *batch, size_t n,
+		     uint64_t for_ns)
 {
 	int r = read_batch(engine, batch, n, false);
 	uint64_t start = clock_mono_ns(), ns;
 
-	r = r < 0 ? r : watch(engine, for_ns);
+	r = r < 0 ? r : probes_watch_for(&k->watch, engine, for_ns, NULL, NULL);
 	ns = clock_mono_ns() - start;
 	r = r < 0 ? r : read_batch(engine, batch, n, true);
 	for (size_t i = 0; i < n && r == 0; i++)
@@ -137,7 +124,7 @@ static size_t find_busy(struct counted *batch, size_t n)
  * Watches those functions of a batch that are not too busy; a batch with busy ones is detached. Few
  * functions are worth a look for their callers ahead of time; of many, the trial finds those in use.
  */
-static int run_batch(const struct count *k, struct counted *batch, size_t n, uint64_t for_ns,
+static int run_batch(struct count *k, struct counted *batch, size_t n, uint64_t for_ns,
 		     size_t *ret_busy, struct errmsg *e)
 {
 	struct engine_options o = {
@@ -152,23 +139,25 @@ static int run_batch(const struct count *k, struct counted *batch, size_t n, uin
 		if (!batch[i].too_busy)
 			r = add_function(engine, batch[i].f);
 	r = r < 0 ? r : engine_add_instance(engine, k->c->pid, INSTANCE, e);
-	r = r < 0 ? r : count_for(engine, batch, n, TRIAL_MS * 1000000ULL);
+	r = r < 0 ? r : count_for(k, engine, batch, n, TRIAL_MS * 1000000ULL);
 	if (r == 0)
 		*ret_busy = find_busy(batch, n);
-	if (r == 0 && *ret_busy == 0)
-		r = count_for(engine, batch, n, for_ns);
+	if (r == 0 && *ret_busy == 0 && !probes_watch_is_cut(&k->watch))
+		r = count_for(k, engine, batch, n, for_ns);
 	engine_free(engine);
 	return r;
 }
 
 /* The last trial's counts stay for what is found busy again and again. */
-static int count_batch(const struct count *k, struct counted *batch, size_t n, uint64_t for_ns,
+static int count_batch(struct count *k, struct counted *batch, size_t n, uint64_t for_ns,
 		       struct errmsg *e)
 {
 	size_t n_busy = 0, left = n;
 	int r = 0;
 
 	for (int i = 0; i < TRIALS_MAX && left && (i == 0 || n_busy) && r == 0; i++) {
+		if (i && probes_watch_is_cut(&k->watch))
+			break;
 		r = run_batch(k, batch, n, for_ns, &n_busy, e);
 		left -= n_busy;
 	}
@@ -245,7 +234,7 @@ static void print_result(struct count *k, const struct candidates *list)
 	log_info("%zu of %zu functions were not called", silent, k->n);
 	if (list->n_left_out + k->n_no_time)
 		log_info("%zu more match and were not counted: give a narrower PATTERN, or --all",
-			 list->n_left_out);
+			 list->n_left_out + k->n_no_time);
 }
 
 /*
@@ -260,7 +249,7 @@ static int count_all(struct count *k, struct errmsg *e)
 	int r = 0;
 
 	for (size_t i = 0; i < k->n && r == 0; i += BATCH) {
-		if (clock_mono_ns() >= end_ns) {
+		if (clock_mono_ns() >= end_ns || probes_watch_is_cut(&k->watch)) {
 			k->n_no_time = k->n - i;
 			break;
 		}
@@ -272,7 +261,7 @@ static int count_all(struct count *k, struct errmsg *e)
 int probes_count(struct inspect *i, const struct probes_command *c)
 {
 	struct candidates list = {0};
-	struct count k = {.c = c};
+	struct count k = {.c = c, .watch = {.signal_fd = -1}};
 	struct errmsg e = {""};
 	int r = candidates_find(&list, i, c, c->all ? CANDIDATES_ALL : CANDIDATES_MAX);
 
@@ -288,7 +277,9 @@ int probes_count(struct inspect *i, const struct probes_command *c)
 			       plan_runtimes(&i->input) & BINARY_GO
 				       ? "those of a Go program cannot be endpoints"
 				       : "give another PATTERN");
+	r = r < 0 ? r : probes_watch_init(&k.watch);
 	r = r < 0 ? r : count_all(&k, &e);
+	probes_watch_deinit(&k.watch);
 	if (r < 0)
 		log_error("%s", e.text[0] ? e.text : strerror(-r));
 	else

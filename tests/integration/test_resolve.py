@@ -175,6 +175,24 @@ def busy_functions_are_counted_for_a_moment_only():
     check(status == 0 and re.search(r"(?m)^ *[0-9.]+ .* several  \(too busy to watch longer\)$", out), out + err)
 
 
+def holds_signals(pid):
+    fds = f"/proc/{pid}/fd"
+    return any(os.readlink(f"{fds}/{fd}") == "anon_inode:[signalfd]" for fd in os.listdir(fds))
+
+
+@cases([signal.SIGINT, signal.SIGTERM])
+def a_signal_ends_the_watching(number):
+    """What was seen until then is told."""
+    with Target("leaves-gcc-O2", "several", 10**15) as target:
+        target.go()
+        for words in (("--count", "300s", "[s]everal"), ("--for", "300s", "--check", "several")):
+            with Spanprof("probes", "-p", target.pid, *words) as command:
+                wait_until(lambda: holds_signals(command.process.pid), "the signal is waited for")
+                status = command.finish(number)
+            check(status == 0 and "cut short by a signal" in command.stderr, f"{status} {command.stderr}")
+            check(re.search(r"(?m)^ *calls/s .* function$|^calls .* calls in at most", command.stdout), command.stdout)
+
+
 @test
 def prices_are_those_of_run():
     """A long nop is cheap on kernels that emulate it: probes says so when run does."""

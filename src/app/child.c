@@ -230,6 +230,7 @@ int child_start(char **command, const sigset_t *mask, struct child *ret, struct 
 	AUTO_CLOSE int child_fd = -1;
 	sighandler_t on_child;
 	struct child c = {};
+	struct process p = {};
 	int fds[2], status;
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
@@ -254,6 +255,8 @@ int child_start(char **command, const sigset_t *mask, struct child *ret, struct 
 		return why_not(fd, c.pid, command[0], e);
 	if (lost_rights(c.pid))
 		return refuse(&c, command[0], e);
+	process_read(c.pid, &p, NULL);
+	c.start_ticks = p.start_ticks;
 	if (!run_to_entry(&c))
 		return errmsg_set(e, -ECHILD, "'%s' ended before it reached its entry point",
 				  command[0]);

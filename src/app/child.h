@@ -15,7 +15,8 @@
 #include "base/errmsg.h"
 
 struct child {
-	pid_t pid;      /* 0: none */
+	pid_t pid; /* 0: none */
+	uint64_t start_ticks;
 	uint64_t entry; /* where it will be stopped; 0: nowhere */
 	bool is_followed;
 	bool is_leaving; /* it is let go as soon as it stops */

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "pipe/limits.h"
+#include "proc/process.h"
 
 enum {
 	POLL_MS = 50,
@@ -387,13 +388,24 @@ static bool all_sampled(struct session *s)
 	return true;
 }
 
+/* Whose end is told of by what is still in the buffer; those of --exe may be none of the command's. */
+static void tell_left(struct session *s, uint64_t now_ns)
+{
+	size_t n = 0;
+
+	if (engine_dispatch(s->engine, now_ns))
+		return;
+	for (size_t i = 0; i < engine_n_processes(s->engine); i++)
+		n += process_is_left(engine_process(s->engine, i), s->child.start_ticks);
+	child_tell_left(n);
+}
+
 static bool is_over(struct session *s, uint64_t now_ns)
 {
 	if (s->o->for_ns && now_ns - s->start_ns >= s->o->for_ns)
 		return true;
-	/* Whose end is told of by what is still in the buffer. */
-	if (s->child.pid && s->child_gone && !engine_dispatch(s->engine, now_ns))
-		child_tell_left(engine_n_processes(s->engine));
+	if (s->child.pid && s->child_gone)
+		tell_left(s, now_ns);
 	if (s->child.pid)
 		return s->child_gone || all_sampled(s);
 	if (!s->watching && !engine_n_processes(s->engine)) {

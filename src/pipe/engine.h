@@ -102,6 +102,7 @@ void engine_remove_process(struct engine *e, pid_t pid);
 int engine_watch_exe(struct engine *e, int fd, const char *path, uint32_t instance_id,
 		     size_t *ret_n, struct errmsg *msg);
 size_t engine_n_processes(const struct engine *e);
+pid_t engine_process(const struct engine *e, size_t i);
 /* Which endpoints are looked for in the processes of an instance that are added from now on. */
 struct limits *engine_limits(struct engine *e);
 

@@ -17,6 +17,11 @@ size_t engine_n_processes(const struct engine *e)
 	return e->members.all.n;
 }
 
+pid_t engine_process(const struct engine *e, size_t i)
+{
+	return e->members.all.at[i].process.pid;
+}
+
 /* Reads the maps of a process and makes them the pipeline's. */
 static int open_space(struct engine *e, pid_t pid, uint32_t as_id, struct errmsg *msg)
 {

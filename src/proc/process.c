@@ -267,6 +267,28 @@ bool process_forks(const struct process *p)
 	return false;
 }
 
+static pid_t parent_of(pid_t pid)
+{
+	struct process p;
+
+	read_basics(pid, &p);
+	return p.start_ticks ? p.parent : 0;
+}
+
+bool process_is_left(pid_t pid, uint64_t start_ticks)
+{
+	struct process p;
+	pid_t heir = pid;
+
+	for (read_basics(pid, &p); p.start_ticks && p.start_ticks >= start_ticks;
+	     read_basics(heir, &p))
+		heir = p.parent;
+	for (pid_t own = getpid(); own && heir != pid && heir != 1; own = parent_of(own))
+		if (own == heir)
+			return true;
+	return heir == 1;
+}
+
 pid_t process_tracer(pid_t pid)
 {
 	static const char key[] = "\nTracerPid:\t";

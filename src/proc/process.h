@@ -67,6 +67,13 @@ int process_workers(const struct process_list *all, pid_t pid, struct process_li
 /* True when its parent or one of its children runs the same executable: a server that forks. */
 bool process_forks(const struct process *p);
 
+/*
+ * True of what a command of this process has left, which began at that time and has ended: the process is
+ * not older, and its nearest ancestor that is older is one that inherits such processes: init, or an
+ * ancestor of this process.
+ */
+bool process_is_left(pid_t pid, uint64_t start_ticks);
+
 /* The process that traces it (a debugger, strace); 0: none, or it cannot be told. */
 pid_t process_tracer(pid_t pid);
 

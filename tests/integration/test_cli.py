@@ -401,6 +401,18 @@ def a_command_that_goes_into_the_background():
     check(status == 0 and "ended while 1 of its child processes lives on" in stderr, stderr)
 
 
+@test
+def processes_that_are_not_of_the_command():
+    """Of those of --exe one was there before: it is not the command's."""
+    need_bpf()
+    options = ("run", "--exe", TARGETS / "scenes", "-e", "request", "--")
+    with Target("scenes", "idle"):
+        status, _, stderr = spanprof(*options, "true")
+        check(status == 0 and "lives on" not in stderr, stderr)
+        status, _, stderr = spanprof(*options, TARGETS / "scenes", "leave")
+        check(status == 0 and "ended while 1 of its child processes lives on" in stderr, stderr)
+
+
 BAD_CAPTURES = {
     "empty": b"",
     "text": b"hello, world\n" * 100,

@@ -95,9 +95,12 @@ static void test_forked_child_is_a_worker(void **state)
 	assert_int_equal(process_read(pid, &child, NULL), 0);
 	assert_true(process_forks(&me));
 	assert_true(process_forks(&child));
+	assert_true(process_is_left(pid, child.start_ticks));
+	assert_false(process_is_left(pid, child.start_ticks + 1)); /* it was there before */
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	assert_false(process_is_alive(&child));
+	assert_false(process_is_left(pid, child.start_ticks));
 }
 
 static void test_tracer(void **state)

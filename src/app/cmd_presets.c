@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_presets.c: lists and explains the presets. */
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "app/command.h"
@@ -58,6 +59,7 @@ int cmd_presets(int argc, char **argv)
 	struct presets *all = NULL;
 	const char *file = NULL;
 	struct errmsg e = {""};
+	bool unknown = false;
 	int c, r;
 
 	optind = 1;
@@ -76,13 +78,13 @@ int cmd_presets(int argc, char **argv)
 	}
 	r = presets_open(&all, file, &e);
 	if (r == 0 && optind < argc)
-		r = presets_find(all, argv[optind], &found, &e);
-	if (r < 0)
+		unknown = presets_find(all, argv[optind], &found, &e) < 0;
+	if (r < 0 || unknown)
 		log_error("%s", e.text);
 	else if (found)
 		explain(found);
 	else
 		list_presets(all);
 	presets_free(all);
-	return r < 0 ? EXIT_FAILED : 0;
+	return unknown ? EXIT_USAGE : r < 0 ? EXIT_FAILED : 0;
 }

@@ -77,14 +77,17 @@ static int find_presets(struct specs *s, const struct run_options *o)
 {
 	struct errmsg e = {};
 	int r = o->presets.n ? presets_open(&s->presets, o->preset_file, &e) : 0;
+	bool unknown = false;
 
-	for (size_t i = 0; i < o->presets.n && !r; i++)
+	for (size_t i = 0; i < o->presets.n && !r; i++) {
 		r = add_group(s, o->presets.at[i], &e);
+		unknown = r == -ENOENT;
+	}
 	if (!r && !o->exes.n && !o->pids.n && !o->command)
 		r = find_servers(s, &e);
 	if (r)
 		log_error("%s", e.text[0] ? e.text : strerror(-r));
-	return r ? EXIT_FAILED : 0;
+	return unknown ? EXIT_USAGE : r ? EXIT_FAILED : 0;
 }
 
 /* "nginx request" and "php-fpm request": presets do not know of each other's names. */

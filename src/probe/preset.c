@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/glob.h"
 #include "base/vec.h"
+#include "code/nearest.h"
 #include "probe/endpoint.h"
 
 #ifndef SPANPROF_PRESET_DIR
@@ -471,20 +472,36 @@ static bool has_name(const struct preset *p, const char *name)
 	return false;
 }
 
+static int tell_unknown(const struct presets *p, const char *name, struct errmsg *e)
+{
+	char list[400] = "";
+	struct nearest near;
+	size_t n = 0;
+
+	nearest_init(&near, name);
+	for (size_t i = 0; i < p->all.n; i++) {
+		const struct preset *one = p->all.at[i];
+
+		nearest_offer(&near, one->name);
+		for (size_t k = 0; k < one->aliases.n; k++)
+			nearest_offer(&near, one->aliases.at[k]);
+		if (n < sizeof(list))
+			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "",
+					      one->name);
+	}
+	return errmsg_set(e, -ENOENT, "no preset '%s'%s%s%s there are: %s", name,
+			  near.n ? "; did you mean '" : "", near.n ? near.best[0].text : "",
+			  near.n ? "'?" : ";", list);
+}
+
 int presets_find(const struct presets *p, const char *name, const struct preset **ret,
 		 struct errmsg *e)
 {
-	char list[400] = "";
-	size_t n = 0;
-
 	for (size_t i = 0; i < p->all.n; i++) {
 		if (has_name(p->all.at[i], name)) {
 			*ret = p->all.at[i];
 			return 0;
 		}
-		if (n < sizeof(list))
-			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "",
-					      p->all.at[i]->name);
 	}
-	return errmsg_set(e, -ENOENT, "no preset '%s'; there are: %s", name, list);
+	return tell_unknown(p, name, e);
 }

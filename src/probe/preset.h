@@ -46,7 +46,7 @@ struct presets;
 int presets_open(struct presets **ret, const char *user_file, struct errmsg *e);
 struct presets *presets_free(struct presets *p);
 
-/* By name or alias; -ENOENT: the message lists the names. */
+/* By name or alias; -ENOENT: the message lists the names, the nearest one first. */
 int presets_find(const struct presets *p, const char *name, const struct preset **ret,
 		 struct errmsg *e);
 /* Preset number idx, in alphabetical order; NULL at the end. */

@@ -483,7 +483,9 @@ def mistakes():
         status, _, err = spanprof("presets", "--preset-file", path / "bad")
         check(status == 1 and "bad:4:14" in err, err)
         status, _, err = spanprof("run", "--preset", "nosuch", "--for", "1s")
-        check(status == 1 and "postgres" in err, err)
+        check(status == 2 and "postgres" in err, err)
+        status, _, err = spanprof("presets", "posgres")
+        check(status == 2 and "no preset 'posgres'; did you mean 'postgres'? there are: " in err, err)
 
 
 @test

@@ -230,7 +230,11 @@ static void presets_that_are_not_there(void **state)
 	struct world *w = *state;
 
 	ask_preset(w, "specs-unknown");
-	refused(w, EXIT_FAILED, "specs-unknown");
+	refused(w, EXIT_USAGE, "no preset 'specs-unknown'; ");
+	specs_deinit(&w->s);
+	w->s = (struct specs){};
+	w->o.presets.at[0] = "specs-alis";
+	refused(w, EXIT_USAGE, "no preset 'specs-alis'; did you mean 'specs-alias'? there are: ");
 	specs_deinit(&w->s);
 	w->s = (struct specs){};
 	w->o.presets.at[0] = "specs-nowhere";

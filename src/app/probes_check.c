@@ -29,27 +29,33 @@ struct samples {
 	uint64_t n_nameless; /* of which nothing could be read */
 };
 
-static void print_place(const struct plan_target *t, const char *title)
+static void print_place(const struct resolved *f, const struct plan_place *p, const char *title)
 {
-	for (size_t i = 0; i < t->n; i++) {
-		const struct plan_place *p = &t->places[i];
-		struct module *m = binary_module(t->function.binary);
-		uint8_t code[16];
-		char text[128], name[SHOWN_MAX], path[SHOWN_MAX];
-		size_t n = module_read_code(m, p->site.vaddr, code, sizeof(code));
+	struct module *m = binary_module(f->binary);
+	uint8_t code[16];
+	char text[128], name[SHOWN_MAX], path[SHOWN_MAX];
+	size_t n = module_read_code(m, p->site.vaddr, code, sizeof(code));
 
-		format_insn(code, n, p->site.vaddr, text, sizeof(text));
-		printf("%-10s %s in %s\n", title, text_show(name, sizeof(name), t->function.name),
-		       text_show(path, sizeof(path), module_path(m)));
-		printf("%-10s 0x%" PRIx64 " (+0x%x): %s: %s", "site", p->site.vaddr, p->site.off,
-		       text, p->site.cheap ? "cheap" : "DEAR, single-stepped");
-		if (!p->site.cheap && p->site.stop)
-			printf(" (%s)", site_stop_text((enum site_stop)p->site.stop));
-		putchar('\n');
-		if (p->semaphore_off)
-			printf("%-10s at file offset 0x%" PRIx64 "\n", "semaphore",
-			       p->semaphore_off);
-	}
+	format_insn(code, n, p->site.vaddr, text, sizeof(text));
+	printf("%-10s %s in %s\n", title, text_show(name, sizeof(name), f->name),
+	       text_show(path, sizeof(path), module_path(m)));
+	printf("%-10s 0x%" PRIx64 " (+0x%x): %s: %s", "site", p->site.vaddr, p->site.off, text,
+	       p->site.cheap ? "cheap" : "DEAR, single-stepped");
+	if (!p->site.cheap && p->site.stop)
+		printf(" (%s)", site_stop_text((enum site_stop)p->site.stop));
+	putchar('\n');
+	if (p->semaphore_off)
+		printf("%-10s at file offset 0x%" PRIx64 "\n", "semaphore", p->semaphore_off);
+}
+
+static void print_places(const struct plan *p)
+{
+	const struct resolved *other = p->other_end.binary ? &p->other_end : NULL;
+
+	for (size_t i = 0; i < p->entry.n; i++)
+		print_place(&p->entry.function, &p->entry.places[i], "function");
+	for (size_t i = 0; i < p->end.n; i++)
+		print_place(i && other ? other : &p->end.function, &p->end.places[i], "end");
 }
 
 static void print_reading(const struct wire_endpoint *w, bool has_end)
@@ -80,9 +86,7 @@ static int print_plan(struct inspect *i, const struct site_rules *rules, const s
 		log_error("%s", e.text[0] ? e.text : strerror(-r));
 		return r;
 	}
-	print_place(&plan->entry, "function");
-	if (plan->end.n)
-		print_place(&plan->end, "end");
+	print_places(plan);
 	printf("%-10s %s%s%s%s\n", "leave", leave_method_name(plan->leave),
 	       danger ? " (a uretprobe could kill it: " : "", danger ? danger : "",
 	       danger ? ")" : "");
@@ -156,9 +160,9 @@ static void print_samples(const struct samples *s, const struct latency *l, uint
 	char took[32];
 
 	format_duration(took, sizeof(took), for_ns);
-	printf("%-10s %" PRIu64 " calls in at most %s (those that if= lets through), %" PRIu64
-	       " with an end seen\n",
-	       "calls", l->n_enter, took, l->n_leave);
+	printf("%-10s %" PRIu64 " calls in at most %s%s, %" PRIu64 " with an end seen\n", "calls",
+	       l->n_enter, took,
+	       endpoint_has_condition(s->ep) ? " (those that if= lets through)" : "", l->n_leave);
 	if (l->n_leave < l->n_enter)
 		printf("%-10s %" PRIu64
 		       " without: still open, begun anew before the end ('once' ignores that), or returned to where no probe was yet\n",

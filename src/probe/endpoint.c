@@ -622,3 +622,8 @@ bool endpoint_has_name(const struct endpoint *ep)
 {
 	return ep->name.n || ep->leave_name.n;
 }
+
+bool endpoint_has_condition(const struct endpoint *ep)
+{
+	return ep->condition;
+}

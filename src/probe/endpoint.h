@@ -65,6 +65,8 @@ const struct endpoint_target *endpoint_other_end(const struct endpoint *ep);
 /* The option file=GLOB or file=!GLOB: whether the endpoint is meant for a file of this path. */
 bool endpoint_wants_file(const struct endpoint *ep, const char *path);
 bool endpoint_has_name(const struct endpoint *ep);
+/* The option if=. */
+bool endpoint_has_condition(const struct endpoint *ep);
 
 /* Which programs the kernel side needs for it, as bits. */
 enum endpoint_need {

@@ -509,6 +509,7 @@ static int add_other_end(const struct resolve_input *in, const struct endpoint *
 				"endpoint '%s': its two end functions have their arguments in different registers",
 				endpoint_text(ep));
 	p->end.places[p->end.n++] = t->places[0];
+	p->other_end = t->function;
 	return 0;
 }
 

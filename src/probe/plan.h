@@ -31,7 +31,8 @@ struct plan_target {
 
 struct plan {
 	struct plan_target entry;
-	struct plan_target end; /* n 0: no end function; a second one is another place */
+	struct plan_target end;    /* n 0: no end function; a second one is another place */
+	struct resolved other_end; /* the function of that place; binary NULL: none */
 	enum leave_method leave;
 	uint64_t enclosing;      /* USDT without end: first byte of the function that holds it */
 	bool nameless;           /* a name was asked for, but this build is not known */

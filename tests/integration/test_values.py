@@ -162,6 +162,8 @@ def read_at_the_end_function(build):
         status, _, err = spanprof("run", "-p", target.pid, "--for", "1s", "--endpoint",
                                   "serve;end=fill|wild;leave-name=str(*global(site_name))")
         check(status == 1 and "cannot be read here" in err, err)
+        _, out, err = spanprof("probes", "-p", target.pid, "--check", "serve;end=fill|wild", "--for", "10ms")
+        check(re.findall(r"(?m)^end +(\w+) in ", out) == ["fill", "wild"], out + err)
 
 
 @cases(BUILDS)

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+enum { SHORT_BYTES = 6 };
+
 static size_t lower(char *to, const char *from)
 {
 	size_t n = 0;
@@ -19,7 +21,7 @@ void nearest_init(struct nearest *near, const char *name)
 {
 	memset(near, 0, sizeof(*near));
 	near->name_n = lower(near->name, name);
-	near->limit = near->name_n / 3 + 1;
+	near->limit = (near->name_n + 1) / 3;
 }
 
 static size_t min3(size_t a, size_t b, size_t c)
@@ -72,18 +74,26 @@ static const char *last_component(const char *s)
 	return last;
 }
 
+/* Of a few letters most are shared by chance: what is near begins with the same one. */
+static size_t word_distance(const struct nearest *near, const char *word, size_t n)
+{
+	if (near->name_n < SHORT_BYTES && word[0] != near->name[0])
+		return near->limit + 1;
+	return edit_distance(near->name, near->name_n, word, n, near->limit);
+}
+
 static size_t distance(const struct nearest *near, const char *text, size_t n)
 {
 	const char *word = last_component(text);
-	size_t d = edit_distance(near->name, near->name_n, text, n, near->limit);
+	size_t d = word_distance(near, text, n);
 
 	if (word != text && d > 0) {
-		size_t w = edit_distance(near->name, near->name_n, word, strlen(word), near->limit);
+		size_t w = word_distance(near, word, strlen(word));
 
 		d = w < d ? w : d;
 	}
 	/* Longer names that contain this one come after those with a typing error or two. */
-	if (d > 2 && near->name_n >= 4 && strstr(text, near->name)) {
+	if ((d > 2 || d > near->limit) && near->name_n >= 4 && strstr(text, near->name)) {
 		size_t extra = 2 + (n - near->name_n) / 8;
 
 		d = extra < near->limit ? extra : near->limit;

@@ -3,7 +3,8 @@
  * nearest.h: the few names that are most like a given one, for "did you mean". Pure.
  *
  * Likeness is by edit distance without regard to case, of the whole name or of its last component
- * ("ns::f" is near "f"); a name that contains the given one counts as near, too.
+ * ("ns::f" is near "f"); a name that contains the given one counts as near, too. A short
+ * one must begin with the same letter.
  */
 #ifndef SPANPROF_CODE_NEAREST_H
 #define SPANPROF_CODE_NEAREST_H

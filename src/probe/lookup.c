@@ -2,6 +2,7 @@
 #include "probe/lookup.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "code/section.h"
 #include "probe/insn.h"
@@ -65,6 +66,14 @@ static int lookup_getter(void *ctx, const char *function, struct place *ret, str
 	return r;
 }
 
+/* "arg12": one of more arguments than are read, not a variable. */
+static bool is_argument(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 3 && strncmp(name, "arg", 3) == 0 && strspn(name + 3, "0123456789") == n - 3;
+}
+
 static int lookup_variable(void *ctx, const char *name, struct place *ret, struct errmsg *why)
 {
 	const struct lookup *l = ctx;
@@ -80,8 +89,11 @@ static int lookup_variable(void *ctx, const char *name, struct place *ret, struc
 	int r = binary_variables(l->function->binary, &v, &e);
 
 	if (r < 0)
-		return errmsg_set(why, r, "'%.60s' is not known: %s", name, e.text);
-	r = variables_find(v, l->function->vaddr, name, &var, why);
+		errmsg_set(why, r, "'%.60s' is not known: %s", name, e.text);
+	else
+		r = variables_find(v, l->function->vaddr, name, &var, why);
+	if (r == -ENOENT && is_argument(name))
+		errmsg_set(why, r, "'%.60s' is not known: arguments are arg0 to arg9", name);
 	if (r < 0)
 		return r;
 	*ret = (struct place){.type = var.type,

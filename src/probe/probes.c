@@ -147,12 +147,30 @@ bool probes_nameless(const struct probes *p, uint32_t ep_id)
 	return ep_id < p->slots.n && p->slots.at[ep_id].nameless;
 }
 
+/* Whether they differ in the process at most: all those of one file lack the same. */
+static bool is_same_warning(const char *a, const char *b)
+{
+	static const char before[] = "process ";
+	static const size_t n = sizeof(before) - 1;
+
+	while (*a && *a == *b) {
+		if (!strncmp(a, before, n) && !strncmp(b, before, n)) {
+			a += n + strspn(a + n, "0123456789");
+			b += n + strspn(b + n, "0123456789");
+			continue;
+		}
+		a++;
+		b++;
+	}
+	return *a == *b;
+}
+
 static void add_warning(struct probes *p, const char *text)
 {
 	char *copy;
 
 	for (size_t i = 0; i < p->warnings.n; i++)
-		if (strcmp(p->warnings.at[i], text) == 0)
+		if (is_same_warning(p->warnings.at[i], text))
 			return;
 	copy = strdup(text);
 	if (copy && vec_push(&p->warnings, copy) < 0)

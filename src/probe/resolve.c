@@ -15,7 +15,7 @@
 #include "code/section.h"
 #include "probe/insn.h"
 
-enum { MODULES_MAX = 512, MATCHES_SHOWN = 8 };
+enum { MODULES_MAX = 512, MATCHES_SHOWN = 8, LONGER_MAX = 3 };
 
 /* libfoo matches libfoo.so.3, libfoo-2.31.so: the name without its version. */
 static bool is_library_name(const char *wanted, const char *base)
@@ -323,16 +323,20 @@ static int use_symbol(struct binary *b, const struct resolve_module *m,
 	return 0;
 }
 
-static void list_near(struct binary *b, const char *name, char *text, size_t max)
+/* max_bytes: of a name; what only contains the wanted one is longer. */
+static void list_near(struct binary *b, const char *name, size_t max_bytes, char *text, size_t max)
 {
 	char near[SYMTAB_NEAREST_MAX][SYMTAB_NAME_MAX];
 	struct symtab *st = binary_symtab(b);
 	size_t n = st ? symtab_nearest(st, name, near, 4) : 0;
 	size_t used = strlen(text);
 
-	for (size_t i = 0; i < n && used < max; i++)
+	for (size_t i = 0; i < n && used < max; i++) {
+		if (strlen(near[i]) > max_bytes)
+			continue;
 		used += (size_t)snprintf(text + used, max - used, "%s%.60s", used ? ", " : "",
 					 near[i]);
+	}
 }
 
 static bool note_source(void *ctx, const struct symtab_symbol *sym)
@@ -350,7 +354,7 @@ static bool is_go(const struct resolve_input *in, struct module *m)
 	return binaries_get(in->binaries, m, &b) == 0 && (binary_runtimes(b) & BINARY_GO);
 }
 
-/* Why nothing is near: what names the file has. */
+/* What names the file lacks; "": none that it has. */
 static const char *which_names(const struct resolve_input *in, struct module *m)
 {
 	unsigned int sources = 0;
@@ -364,7 +368,7 @@ static const char *which_names(const struct resolve_input *in, struct module *m)
 		return "; it has no symbols: give FILE:0xOFFSET or install its debug symbols";
 	if (sources == 1U << SYMTAB_DYNAMIC)
 		return "; it has the symbols of exported functions only: install its debug symbols for the others, or give FILE:0xOFFSET";
-	return "; no name is near ('spanprof probes' finds functions by a part of their names)";
+	return "";
 }
 
 /* The message when no module has the symbol: elsewhere in the process, or nearest names. */
@@ -373,6 +377,7 @@ static int not_found(const struct resolve_input *in, const struct endpoint_targe
 {
 	struct resolve_module all[MODULES_MAX];
 	char near[400] = "";
+	const char *lacks;
 	struct binary *b;
 	size_t n_all = t->binary ? resolve_modules(in, NULL, all, MODULES_MAX) : 0;
 
@@ -399,11 +404,14 @@ static int not_found(const struct resolve_input *in, const struct endpoint_targe
 	}
 	for (size_t i = 0; i < n && i < 2 && !is_go(in, mods[0].module); i++)
 		if (binaries_get(in->binaries, mods[i].module, &b) == 0)
-			list_near(b, t->symbol, near, sizeof(near));
-	return errmsg_set(e, -ENOENT, "endpoint '%s': no such function in %s%s (process %d)%s%s",
+			list_near(b, t->symbol, i ? strlen(t->symbol) + LONGER_MAX : SIZE_MAX, near,
+				  sizeof(near));
+	lacks = which_names(in, mods[0].module);
+	if (!lacks[0] && !near[0])
+		lacks = "; no name is near ('spanprof probes' finds functions by a part of their names)";
+	return errmsg_set(e, -ENOENT, "endpoint '%s': no such function in %s%s (process %d)%s%s%s",
 			  t->symbol, module_path(mods[0].module), n > 1 ? " and its libraries" : "",
-			  in->pid, near[0] ? "; nearest names: " : which_names(in, mods[0].module),
-			  near);
+			  in->pid, lacks, near[0] ? "; nearest names: " : "", near);
 }
 
 static int resolve_symbol(const struct resolve_input *in, const struct endpoint_target *t,
@@ -492,8 +500,8 @@ static int resolve_offset(const struct resolve_input *in, const struct endpoint_
 		return errmsg_set(
 			e, -EINVAL,
 			"endpoint '%s:%s': the offset is %" PRIu64
-			" bytes inside a function%s; calls can only be timed from its first byte, offset 0x%" PRIx64,
-			t->binary, t->symbol, vaddr - start,
+			" byte%s inside a function%s; calls can only be timed from its first byte, offset 0x%" PRIx64,
+			t->binary, t->symbol, vaddr - start, vaddr - start == 1 ? "" : "s",
 			is_boundary(mod.module, start, vaddr)
 				? ""
 				: " and in the middle of an instruction",

@@ -21,12 +21,14 @@ func main() { fmt.Println("ready"); bufio.NewReader(os.Stdin).ReadString('\\n');
 """
 
 
-def refused(target, spec, *words, options=()):
+def refused(target, spec, *words, options=(), but_not=()):
     status, _, err = spanprof("run", "-p", target.pid, "--endpoint", spec, "--for", "1s", *options)
     check(status in (1, 2), f"{spec}: exit status {status}")
     check(len(err.strip().splitlines()) <= 3, f"{spec}: {err}")
     for word in words:
         check(word in err, f"{spec}: no {word!r} in {err!r}")
+    for word in but_not:
+        check(word not in err, f"{spec}: {word!r} in {err!r}")
 
 
 def offset_of(function):
@@ -50,10 +52,11 @@ def refusals():
         refused(target, "libc:memcpy", "indirect function")
         refused(target, "usdt:no:such;end=request", "no USDT probe no:such")
         refused(target, "request(str(arg0)", "expected ')'", "column 18")
+        refused(target, "request(str(arg12))", "'arg12' is not known: arguments are arg0 to arg9")
         refused(target, "request(str(nosuch))", "no parameter or global variable 'nosuch'")
         refused(target, "request(name->x)", "->")
         refused(target, "scenes:0x10", "not in the code")
-        refused(target, f"scenes:{hex(offset_of('request') + 1)}", "bytes inside a function",
+        refused(target, f"scenes:{hex(offset_of('request') + 1)}", "1 byte inside a function",
                 hex(offset_of("request")))
         refused(target, "scene_*", "functions", "match")
 
@@ -71,9 +74,20 @@ def why_no_name_is_near(names):
         with subprocess.Popen([path / "program"], stdout=subprocess.PIPE) as process:
             try:
                 Lines(process.stdout).wait_for("^ready$")
-                refused(process, "program:zzzzqqqqxxxx", "it has no symbols" if names == "none" else "exported functions only")
+                why = "it has no symbols" if names == "none" else "exported functions only"
+                refused(process, "program:zzzzqqqqxxxx", why)
+                refused(process, "work", why, but_not=["nearest names"])
+                refused(process, "strlenn", why, "nearest names: strlen")
             finally:
                 stop(process)
+
+
+@test
+def what_a_file_lacks_is_said_once():
+    """Not for each of its processes."""
+    with Target("scenes", "returns") as a, Target("scenes", "returns") as b:
+        status, _, err = spanprof("run", "-p", f"{a.pid},{b.pid}", "-e", "request", "-e", "nosuchfunction", "--for", "100ms")
+        check(status == 0 and err.count("nosuchfunction") == 1 and f"(process {a.pid})" in err, err)
 
 
 @test

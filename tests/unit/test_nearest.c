@@ -57,6 +57,18 @@ static void test_nothing(void **state)
 	assert_int_equal(near.n, 0);
 }
 
+static void test_short(void **state)
+{
+	static const char *const names[] = {"fork", "brk", "warn", "sbrk", "Worker", "wok"};
+
+	nearest_init(&near, "work");
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		nearest_offer(&near, names[i]);
+	assert_int_equal(near.n, 2);
+	assert_string_equal(near.best[0].text, "wok");
+	assert_string_equal(near.best[1].text, "Worker");
+}
+
 static void test_many_and_long(void **state)
 {
 	char text[1000];
@@ -81,7 +93,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_typo),           cmocka_unit_test(test_case_and_part),
 		cmocka_unit_test(test_last_component), cmocka_unit_test(test_nothing),
-		cmocka_unit_test(test_many_and_long),
+		cmocka_unit_test(test_many_and_long),  cmocka_unit_test(test_short),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

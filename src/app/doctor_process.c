@@ -44,13 +44,21 @@ static void note_runtimes(struct doctor *d, const struct resolve_module *mods, s
 	}
 }
 
-static void note_safety(struct doctor *d, unsigned int bits)
+static void note_safety(struct doctor *d, struct binary *exe, unsigned int bits)
 {
 	const char *danger = plan_uretprobe_danger(bits);
 
+	if (exe && (binary_runtimes(exe) & BINARY_GO)) {
+		doctor_add(
+			d, FINDING_FAIL, GROUP_PROCESS, "endpoints",
+			"use a profiler of Go, such as net/http/pprof; only functions of C libraries can be endpoints",
+			"Go: its functions cannot be endpoints (its stacks move)");
+		return;
+	}
 	if (bits & BINARY_GO)
-		doctor_add(d, FINDING_WARN, GROUP_PROCESS, "endpoints", NULL,
-			   "Go: its functions cannot be endpoints (its stacks move)");
+		doctor_add(
+			d, FINDING_WARN, GROUP_PROCESS, "endpoints", NULL,
+			"Go: the functions of its libraries in Go cannot be endpoints (their stacks move)");
 	else
 		doctor_add(d, FINDING_OK, GROUP_PROCESS, "endpoints", NULL,
 			   "safe with return sites and end functions (the default)");
@@ -203,6 +211,7 @@ void doctor_check_process(struct doctor *d, pid_t pid, const char *debug_dirs)
 	struct inspect i = {0};
 	struct errmsg e = {""};
 	char path[PROCESS_PATH_MAX];
+	struct binary *exe;
 	size_t n;
 
 	if (inspect_open(&i, pid, debug_dirs, 0, &e) < 0) {
@@ -218,7 +227,9 @@ void doctor_check_process(struct doctor *d, pid_t pid, const char *debug_dirs)
 			   "run as root, or with CAP_SYS_PTRACE",
 			   "none of its files can be opened");
 	note_runtimes(d, mods, n);
-	note_safety(d, plan_runtimes(&i.input));
+	if (n == 0 || binaries_get(i.binaries, mods[0].module, &exe) < 0)
+		exe = NULL;
+	note_safety(d, exe, plan_runtimes(&i.input));
 	note_presets(d, &i);
 	for (size_t k = 0; k < n; k++) {
 		struct binary *b;

@@ -227,7 +227,8 @@ static void print_heading(void)
 	printf("%-6s  %-10s  %10s  %s\n", "cost", "leave", "address", "function (file)");
 }
 
-static void print_candidate(const struct candidate *f)
+/* Whether it can be an endpoint. */
+static bool print_candidate(const struct candidate *f)
 {
 	char name[SHOWN_MAX], module[SHOWN_MAX];
 
@@ -237,7 +238,7 @@ static void print_candidate(const struct candidate *f)
 	if (f->why_not) {
 		printf("%-6s  %-10s  %10s  %s (%s): %s\n", "no", "-", "-", name, module,
 		       f->why_not);
-		return;
+		return false;
 	}
 	printf("%-6s  %-10s  0x%08" PRIx64 "  %s (%s)", f->site.cheap ? "cheap" : "DEAR", "retsite",
 	       f->function.vaddr, name, module);
@@ -246,6 +247,7 @@ static void print_candidate(const struct candidate *f)
 	if (!f->site.cheap && f->site.stop)
 		printf(": %s", site_stop_text((enum site_stop)f->site.stop));
 	putchar('\n');
+	return true;
 }
 
 /* How `run` would tell the end of what begins at a USDT probe. */
@@ -365,12 +367,13 @@ int probes_list(struct inspect *i, const struct probes_command *c)
 	struct resolve_module mods[MODULES_MAX];
 	size_t n = resolve_modules(&i->input, NULL, mods, MODULES_MAX), n_notes = 0;
 	struct candidates list = {0};
+	bool any = false;
 	int r = candidates_find(&list, i, c, c->all ? SIZE_MAX : LIST_MAX);
 
 	if (list.n)
 		print_heading();
 	for (size_t k = 0; k < list.n; k++)
-		print_candidate(&list.at[k]);
+		any |= print_candidate(&list.at[k]);
 	for (size_t k = 0; k < n; k++)
 		n_notes += list_notes(i, mods[k].module, c, list.n + n_notes == 0);
 	fflush(stdout);
@@ -386,7 +389,7 @@ int probes_list(struct inspect *i, const struct probes_command *c)
 				  : "; give a PATTERN, or --all");
 	if (list.n_left_out)
 		log_info("%zu more match; --all lists them", list.n_left_out);
-	if (list.n + n_notes)
+	if (any || n_notes)
 		tell_cost();
 	r = r < 0 || list.n + n_notes == 0 ? EXIT_FAILED : 0;
 	vec_free(&list);

@@ -391,8 +391,9 @@ def go_is_refused(flags):
                     refused(process_target, "main.Handle", "Go program")
                     _, out, err = spanprof("probes", "-p", process.pid, "main.Handle")
                     check(re.search(r"(?m)^no .* main\.Handle \(x\): Go: its stacks move", out), out + err)
+                    check("measured here" not in err, err)
                 status, out, _ = spanprof("doctor", "-p", process.pid)
-                check("Go: its functions cannot be endpoints" in out, out)
+                check(status == 1 and "Go: its functions cannot be endpoints" in out and "not with this process" in out, out)
             finally:
                 stop(process)
 
@@ -430,7 +431,8 @@ def a_go_server_is_refused():
             status, out, err = spanprof("probes", "-p", server.pid, *words)
             check(status == 1 and "those of a Go program cannot be endpoints" in err, out + err)
         status, out, _ = spanprof("doctor", "-p", server.pid)
-        check("Go: its functions cannot be endpoints" in out and "dbgsym" not in out, out)
+        check(status == 1 and "Go: its functions cannot be endpoints" in out and "dbgsym" not in out, out)
+        check("uretprobe" not in out, out)
         check(server.get() == 200, "it is as it was")
 
 

@@ -55,7 +55,7 @@ static int take_time(const char *option, const char *text, uint64_t *ret_ns)
 {
 	if (parse_duration(text, ret_ns) == 0 && *ret_ns > 0)
 		return 0;
-	log_error("%s: '%s' is not a time such as 5s or 500ms", option, text);
+	log_error("%s: '%s' is not a time with a unit, such as 5s or 500ms", option, text);
 	return EXIT_USAGE;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "app/command.h"
 #include "app/hints.h"
@@ -88,8 +89,7 @@ static int parse_one(struct report_options *o, int option)
 			       ? EXIT_FAILED
 			       : 0;
 	case 'f':
-		o->output.format_name = optarg;
-		return 0;
+		return run_options_set_format(&o->output, optarg);
 	case 'R':
 		o->root = optarg;
 		return 0;
@@ -165,6 +165,19 @@ static int report_stored(const struct report_options *o)
 	return r;
 }
 
+/* Said once; without it each file would be missing. */
+static int check_root(const char *root)
+{
+	struct stat st;
+
+	if (!root || (stat(root, &st) == 0 && S_ISDIR(st.st_mode)))
+		return 0;
+	log_error(
+		"--root: '%s' is not a folder that is there; give one with a copy of the target's root",
+		root);
+	return EXIT_FAILED;
+}
+
 static int report(const struct report_options *o)
 {
 	CLEANUP(outputs_deinit) struct outputs files = {};
@@ -185,6 +198,9 @@ static int report(const struct report_options *o)
 	size_t n_warnings;
 	int r;
 
+	r = check_root(o->root);
+	if (r)
+		return r;
 	hints_debuginfod(o->output.debuginfod);
 	r = outputs_open(&files, &o->output);
 	if (r)

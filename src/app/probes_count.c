@@ -231,7 +231,8 @@ static void print_result(struct count *k, const struct candidates *list)
 			silent++;
 	}
 	fflush(stdout);
-	log_info("%zu of %zu functions were not called", silent, k->n);
+	if (silent)
+		log_info("%zu of %zu functions were not called", silent, k->n);
 	if (list->n_left_out + k->n_no_time)
 		log_info("%zu more match and were not counted: give a narrower PATTERN, or --all",
 			 list->n_left_out + k->n_no_time);

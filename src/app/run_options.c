@@ -82,9 +82,11 @@ static int get_duration(const char *option, const char *text, uint64_t min_ns, u
 
 static int get_size(const char *option, const char *text, uint64_t max, uint64_t *ret)
 {
+	bool giga = max >= 1 << 30;
+
 	if (parse_size(text, ret) || *ret < 1024 || *ret > max) {
-		log_error("%s: '%s' is not a size from 1K to %lluK, such as 16K", option, text,
-			  (unsigned long long)max / 1024);
+		log_error("%s: '%s' is not a size from 1K to %llu%c, such as 16K", option, text,
+			  (unsigned long long)max >> (giga ? 30 : 10), giga ? 'G' : 'K');
 		return EXIT_USAGE;
 	}
 	return 0;
@@ -203,8 +205,7 @@ static int parse_text(struct run_options *o, int option)
 		o->normalize = optarg;
 		return 0;
 	case OPT_FORMAT:
-		o->format_name = optarg;
-		return 0;
+		return run_options_set_format(o, optarg);
 	case OPT_DEBUG_DIRS:
 		o->debug_dirs = optarg;
 		return 0;
@@ -266,6 +267,17 @@ static int bad_format(const char *name)
 	return EXIT_USAGE;
 }
 
+int run_options_set_format(struct run_options *o, const char *name)
+{
+	if (o->format_name) {
+		log_error(
+			"--format may be given once: it is for every -o; without it, each has the format that its name says");
+		return EXIT_USAGE;
+	}
+	o->format_name = name;
+	return 0;
+}
+
 /* Links to what is open as standard output: a file there must not be replaced under its writers. */
 static bool is_stdout(const char *path)
 {
@@ -310,6 +322,20 @@ static int check_recording(const struct run_options *o)
 	return 0;
 }
 
+static int bad_word(const struct run_options *o, const char *command, const char *word)
+{
+	uint64_t pid;
+
+	if (o->pids.n && !parse_u64(word, INT_MAX, &pid))
+		log_error(
+			"%s: '%s' is not an option; several process IDs are separated by commas: -p %d,%s",
+			command, word, o->pids.at[o->pids.n - 1], word);
+	else
+		log_error("%s: '%s' is not an option; put '--' before a command to run", command,
+			  word);
+	return EXIT_USAGE;
+}
+
 int run_options_parse(struct run_options *o, int argc, char **argv, bool recording)
 {
 	const char *command = recording ? "record" : "run";
@@ -325,11 +351,8 @@ int run_options_parse(struct run_options *o, int argc, char **argv, bool recordi
 		r = parse_one(o, option);
 	if (r || o->help)
 		return r;
-	if (optind < argc && strcmp(argv[optind - 1], "--")) {
-		log_error("%s: '%s' is not an option; put '--' before a command to run", command,
-			  argv[optind]);
-		return EXIT_USAGE;
-	}
+	if (optind < argc && strcmp(argv[optind - 1], "--"))
+		return bad_word(o, command, argv[optind]);
 	if (optind < argc)
 		o->command = argv + optind;
 	r = check_targets(o, command);

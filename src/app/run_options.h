@@ -52,6 +52,10 @@ struct run_options {
 int run_options_parse(struct run_options *o, int argc, char **argv, bool recording);
 /* Finds the formats of --format and of the outputs' names; 0 or EXIT_USAGE after a message. */
 int run_options_check_outputs(struct run_options *o);
+
+/* --format, which may be given once. 0, or EXIT_USAGE when a message has said why. */
+int run_options_set_format(struct run_options *o, const char *name);
+
 void run_options_deinit(struct run_options *o);
 
 #endif

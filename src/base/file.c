@@ -105,7 +105,7 @@ static int open_temporary(struct file_out *f, const char *path, struct errmsg *e
 		free(TAKE_PTR(f->temp_path));
 		return errmsg_set(e, r,
 				  "cannot create output file '%s': %s; choose a folder that "
-				  "exists and is writable",
+				  "exists and in which files can be made",
 				  path, strerror(-r));
 	}
 	f->stream = fdopen(fd, "we");

@@ -112,6 +112,8 @@ def report_without_the_program_keeps_addresses():
         check(re.search(r"phases\+0x[0-9a-f]+", stdout), stdout)
         check("[incomplete: file not available]" in stdout and "no mapped file" not in stdout, stdout)
         check("[unknown]" not in stdout, stdout)
+        status, _, stderr = spanprof("report", capture, "--root", path / "none")
+        check(status == 1 and len(stderr.splitlines()) == 1 and "is not a folder that is there" in stderr, stderr)
 
 
 @test

@@ -66,7 +66,7 @@ static void let_child_go(struct session *s)
 		child_continue(&s->child);
 	s->child_entered = false;
 	child_leave(&s->child);
-	for (int i = 0; i < LEAVE_TRIES && !s->child_gone && child_is_followed(&s->child); i++) {
+	for (size_t i = 0; i < LEAVE_TRIES && !s->child_gone && child_is_followed(&s->child); i++) {
 		look_at_child(s);
 		usleep(LEAVE_US);
 	}

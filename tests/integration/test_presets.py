@@ -395,6 +395,8 @@ def two_presets_for_one_server(how):
         check(set(calls) == {"apache request", "mod_php request"} and min(calls.values()) >= 50, f"{calls}")
         check("warning: preset 'sqlite': no process had its endpoints" in command.stderr, command.stderr)
         check(command.stderr.count("warning: preset") == 1, command.stderr)
+        check(command.stderr.count("has no file 'libsqlite3.so*' mapped") == 1, "said once, not for each process: "
+              + command.stderr)
 
 
 def files_of(profile, sample):

@@ -42,15 +42,19 @@ static void one_function_without(void **state)
 	struct module *m = open_self(*state);
 	struct symtab *st = NULL;
 	struct coverage c;
+	size_t n_ours = 0;
 
 	assert_int_equal(symtab_new(&st, m, NULL), 0);
 	assert_int_equal(coverage_read(m, st, &c), 0);
 	assert_false(c.is_cut);
 	/* The C library's start-up code has a few bytes without, which are no functions of a size. */
 	assert_in_range(c.code_bytes - c.covered_bytes, 4001, 4001 + 300);
-	assert_int_equal(c.n_without, 1);
-	assert_true(strstr(c.without[0], "coverage_none") ||
-		    strstr(c.without[0], "coverage_alias"));
+	/* A sanitizer's run time has some, too. */
+	assert_in_range(c.n_without, 1, COVERAGE_NAMES);
+	for (size_t i = 0; i < c.n_without; i++)
+		n_ours += strstr(c.without[i], "coverage_none") ||
+			  strstr(c.without[i], "coverage_alias");
+	assert_int_equal(n_ours, 1);
 	symtab_free(st);
 	module_unref(m);
 }

@@ -250,9 +250,12 @@ static void add_next_program(struct session *s)
 	if (!path[0] || !is_wanted(s, path))
 		return;
 	r = add_program(s, path, &awaits, &e);
-	if (r || awaits)
+	if (r)
 		log_warning("the command has called exec, and '%s' is not profiled: %s", path,
 			    e.text);
+	else if (awaits)
+		log_warning("the command has called exec: '%s': %s; it is probed when it is there",
+			    path, e.text);
 	else
 		log_warning(
 			"the command has called exec: '%s' is profiled without its first calls; --exe '%s' -- COMMAND has them",

@@ -81,8 +81,12 @@ static int read_batch(struct engine *engine, struct counted *batch, size_t n, bo
 		r = engine_latency(engine, id, &batch[i].l);
 		if (r == 0)
 			r = engine_n_threads(engine, id++, &batch[i].n_threads);
-		if (r == 0 && is_end)
-			latency_sub(&batch[i].l, &before);
+		if (r < 0 || !is_end)
+			continue;
+		latency_sub(&batch[i].l, &before);
+		/* Some have called it during the trial only. */
+		if (batch[i].n_threads > batch[i].l.n_enter)
+			batch[i].n_threads = batch[i].l.n_enter;
 	}
 	return r;
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "own_modules.h"
 #include "probe/plan.h"
-#include "unit.h"
 
 #define NOTE(place, semaphore, name, arguments)       \
 	"	.pushsection .note.stapsdt,\"\",\"note\"\n" \
@@ -59,10 +59,7 @@ extern const uint64_t plan_bare;
 void plan_cheap(void);
 
 struct fixture {
-	struct space_cache *cache;
-	struct space *space;
-	struct binaries *binaries;
-	struct resolve_input in;
+	struct own_modules own;
 	struct plan_options o;
 	struct endpoint *ep;
 	struct plan plan;
@@ -74,11 +71,7 @@ static int setup(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
-	assert_int_equal(space_cache_new(&f->cache), 0);
-	assert_int_equal(space_new(&f->space, f->cache, getpid()), 0);
-	assert_int_equal(space_refresh(f->space), 0);
-	assert_int_equal(binaries_new(&f->binaries, NULL, 0), 0);
-	f->in = (struct resolve_input){.binaries = f->binaries, .space = f->space, .pid = getpid()};
+	own_modules_init(&f->own);
 	*state = f;
 	return 0;
 }
@@ -88,9 +81,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	endpoint_free(f->ep);
-	binaries_free(f->binaries);
-	space_free(f->space);
-	space_cache_free(f->cache);
+	own_modules_deinit(&f->own);
 	free(f);
 	return 0;
 }
@@ -102,7 +93,7 @@ static int try(struct fixture *f, const char *spec)
 	f->e.text[0] = '\0';
 	if (parse_endpoint(spec, &f->ep, &f->e))
 		fail_msg("%s", f->e.text);
-	return plan_endpoint(&f->in, f->ep, &f->o, &f->plan, &f->e);
+	return plan_endpoint(&f->own.in, f->ep, &f->o, &f->plan, &f->e);
 }
 
 static const struct plan *made(struct fixture *f, const char *spec)
@@ -206,8 +197,8 @@ static void what_a_uretprobe_kills(void **state)
 		for (size_t k = 0; k < i; k++)
 			assert_string_not_equal(text, plan_uretprobe_danger(bits[k]));
 	}
-	assert_int_equal(plan_runtimes(&((struct fixture *)*state)->in) & (BINARY_GO | BINARY_RUST),
-			 0);
+	assert_int_equal(
+		plan_runtimes(&((struct fixture *)*state)->own.in) & (BINARY_GO | BINARY_RUST), 0);
 }
 
 /* A name reads the register that has the value at the site. */

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "own_modules.h"
 #include "probe/resolve.h"
-#include "unit.h"
 
 /* Functions with the names that compilers give to parts and copies; and one with a neighbour. */
 __asm__(".text\n"
@@ -65,10 +65,7 @@ void resolve_whole(void);
 const char resolve_version[] = "xresolve-test/3.1.4\0 other";
 
 struct fixture {
-	struct space_cache *cache;
-	struct space *space;
-	struct binaries *binaries;
-	struct resolve_input in;
+	struct own_modules own;
 	struct resolved found;
 	struct errmsg e;
 };
@@ -78,11 +75,7 @@ static int setup(void **state)
 	struct fixture *f = calloc(1, sizeof(*f));
 
 	assert_non_null(f);
-	assert_int_equal(space_cache_new(&f->cache), 0);
-	assert_int_equal(space_new(&f->space, f->cache, getpid()), 0);
-	assert_int_equal(space_refresh(f->space), 0);
-	assert_int_equal(binaries_new(&f->binaries, NULL, 0), 0);
-	f->in = (struct resolve_input){.binaries = f->binaries, .space = f->space, .pid = getpid()};
+	own_modules_init(&f->own);
 	*state = f;
 	return 0;
 }
@@ -91,9 +84,7 @@ static int teardown(void **state)
 {
 	struct fixture *f = *state;
 
-	binaries_free(f->binaries);
-	space_free(f->space);
-	space_cache_free(f->cache);
+	own_modules_deinit(&f->own);
 	free(f);
 	return 0;
 }
@@ -105,7 +96,7 @@ static int find(struct fixture *f, const char *binary, const char *symbol)
 
 	f->e.text[0] = '\0';
 	memset(&f->found, 0, sizeof(f->found));
-	return resolve_function(&f->in, &t, &f->found, &f->e);
+	return resolve_function(&f->own.in, &t, &f->found, &f->e);
 }
 
 static int find_offset(struct fixture *f, uint64_t offset)
@@ -116,7 +107,7 @@ static int find_offset(struct fixture *f, uint64_t offset)
 				    .offset = offset};
 
 	f->e.text[0] = '\0';
-	return resolve_function(&f->in, &t, &f->found, &f->e);
+	return resolve_function(&f->own.in, &t, &f->found, &f->e);
 }
 
 static void says(const struct fixture *f, const char *words)
@@ -238,14 +229,14 @@ static void the_executable_comes_first(void **state)
 {
 	struct fixture *f = *state;
 	struct resolve_module mods[64];
-	size_t n = resolve_modules(&f->in, NULL, mods, 64);
+	size_t n = resolve_modules(&f->own.in, NULL, mods, 64);
 
 	assert_true(n >= 2);
 	assert_non_null(strstr(module_path(mods[0].module), "test_resolve"));
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < i; k++)
 			assert_int_not_equal(module_id(mods[i].module), module_id(mods[k].module));
-	assert_int_equal(resolve_modules(&f->in, NULL, mods, 1), 1);
+	assert_int_equal(resolve_modules(&f->own.in, NULL, mods, 1), 1);
 }
 
 static void texts(void **state)

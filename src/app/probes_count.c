@@ -79,8 +79,9 @@ static int read_batch(struct engine *engine, struct counted *batch, size_t n, bo
 		if (batch[i].too_busy)
 			continue;
 		r = engine_latency(engine, id, &batch[i].l);
-		if (r == 0)
-			r = engine_n_threads(engine, id++, &batch[i].n_threads);
+		if (r == 0 && is_end)
+			r = engine_n_threads(engine, id, &batch[i].n_threads);
+		id++;
 		if (r < 0 || !is_end)
 			continue;
 		latency_sub(&batch[i].l, &before);

@@ -238,7 +238,19 @@ int session_start_command(struct session *s)
 	return enter_command(s);
 }
 
-/* It was let go: what it runs now has begun without its probes. */
+static void tell_late(const struct session *s, const char *path)
+{
+	if (s->child.is_followed)
+		log_warning(
+			"the command has called exec on another thread than its first: '%s' is profiled without its first calls; to have them, start that program itself",
+			path);
+	else
+		log_warning(
+			"the command has called exec: '%s' is profiled without its first calls; --exe '%s' -- COMMAND has them",
+			path, path);
+}
+
+/* It is not held any more: what it runs now has begun without its probes. */
 static void add_next_program(struct session *s)
 {
 	char path[PROCESS_PATH_MAX];
@@ -257,11 +269,11 @@ static void add_next_program(struct session *s)
 		log_warning("the command has called exec: '%s': %s; it is probed when it is there",
 			    path, e.text);
 	else
-		log_warning(
-			"the command has called exec: '%s' is profiled without its first calls; --exe '%s' -- COMMAND has them",
-			path, path);
+		tell_late(s, path);
 	if (!r)
 		session_profile(s)->counters.v[COUNTER_EXEC_LATE]++;
+	else if (s->child_trouble.text[0])
+		s->child_trouble = e;
 }
 
 int session_follow_command(struct session *s)

@@ -82,7 +82,7 @@ int engine_add_process(struct engine *e, pid_t pid, uint32_t instance_id, struct
 /*
  * The same for a program that has just begun, which maps more files as it runs: when it has none of the
  * endpoints, but one of them is in a file that it has not mapped, that one is attached when it is there.
- * Then ret_awaits is true and msg says what is missing.
+ * Then ret_awaits is true and msg says what is missing. Of one that is not attached exec is told, too.
  */
 int engine_add_command(struct engine *e, pid_t pid, uint32_t instance_id, bool *ret_awaits,
 		       struct errmsg *msg);

@@ -152,6 +152,8 @@ int engine_add_command(struct engine *e, pid_t pid, uint32_t instance_id, bool *
 
 	*ret_awaits = false;
 	r = add_process(e, pid, instance_id, ret_awaits, msg);
+	if (r && !kern_ring_map(e->kern))
+		kern_member_set(e->kern, pid, &(struct wire_member){});
 	if (*ret_awaits)
 		e->awaits_since_ns = e->next_retry_ns = clock_mono_ns();
 	return r;

@@ -254,17 +254,18 @@ def command_that_may_not_be_followed():
                 check("waiting for what it executes" not in done.stderr, done.stderr)
 
 
-@test
-def command_that_executes_the_program_on_another_thread():
+@cases(["found", "--exe"])
+def command_that_executes_the_program_on_another_thread(how):
     """As wrappers in Go do; its first calls are missed, which is counted."""
     program = TARGETS / "phases-gcc-O2"
     script = ("import os, sys, threading, time\ntime.sleep(0.1)\n"
               "threading.Thread(target=os.execv, args=(sys.argv[1], sys.argv[1:])).start()\ntime.sleep(60)")
     with folder() as path:
         status, _, stderr = spanprof("run", "-o", path / "out.json", "--format", "json", "--endpoint", "request",
-                                     "--exe", program, "--", "/usr/bin/python3", "-c", script, program, "-n", "100",
-                                     "a=sleep:10")
+                                     *(["--exe", program] if how == "--exe" else []), "--",
+                                     "/usr/bin/python3", "-c", script, program, "-n", "100", "a=sleep:10")
         check(status == 0, f"exit status {status}: {stderr}")
+        check("another thread" in stderr, stderr)
         profile = load(path / "out.json")
         check(0 < profile.calls() <= 100 and profile.losses.get("exec_late") == 1, f"{profile.calls()} {profile.losses}")
 

@@ -66,14 +66,23 @@ static _Noreturn void run_child(char **command, const sigset_t *mask, sighandler
 	_exit(127);
 }
 
-static int why_not(int error_fd, pid_t pid, const char *name, struct errmsg *e)
+static int shell_status(int status)
+{
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int child_ended_early(const char *name, int status, struct errmsg *e)
+{
+	return errmsg_set(e, -ECHILD, "'%s' ended before it was attached (status %d)", name,
+			  status);
+}
+
+static int why_not(int error_fd, int status, const char *name, struct errmsg *e)
 {
 	struct failure f;
-	int status;
 
 	if (read(error_fd, &f, sizeof(f)) != sizeof(f))
-		f = (struct failure){.error = ECHILD};
-	waitpid(pid, &status, 0);
+		return child_ended_early(name, shell_status(status), e);
 	if (f.by_ptrace)
 		return errmsg_set(
 			e, -f.error,
@@ -100,7 +109,14 @@ static bool lost_rights(pid_t pid)
 	       getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-void child_kill(const struct child *c)
+bool child_is_held(const struct child *c)
+{
+	errno = 0;
+	ptrace(PTRACE_PEEKUSER, c->pid, NULL, NULL);
+	return !errno;
+}
+
+int child_kill(const struct child *c)
 {
 	int status;
 	pid_t pid;
@@ -109,6 +125,7 @@ void child_kill(const struct child *c)
 	do
 		pid = waitpid(c->pid, &status, 0);
 	while ((pid < 0 && errno == EINTR) || (pid == c->pid && WIFSTOPPED(status)));
+	return pid == c->pid ? shell_status(status) : 128 + SIGKILL;
 }
 
 static int refuse(const struct child *c, const char *name, struct errmsg *e)
@@ -199,20 +216,6 @@ static enum child_state on_stop(struct child *c, int status)
 	return CHILD_RUNS;
 }
 
-/* Runs the stopped child up to its entry point; false when it ended before that. */
-static bool run_to_entry(struct child *c)
-{
-	enum child_state state = on_exec(c);
-	int status;
-
-	while (state == CHILD_RUNS) {
-		if (waitpid(c->pid, &status, 0) != c->pid || !WIFSTOPPED(status))
-			return false;
-		state = on_stop(c, status);
-	}
-	return state == CHILD_ENTERS;
-}
-
 static void seize(pid_t pid, int fd)
 {
 	char go;
@@ -224,7 +227,8 @@ static void seize(pid_t pid, int fd)
 		kill(pid, SIGKILL);
 }
 
-int child_start(char **command, const sigset_t *mask, struct child *ret, struct errmsg *e)
+int child_start(char **command, const sigset_t *mask, struct child *ret,
+		enum child_state *ret_state, struct errmsg *e)
 {
 	AUTO_CLOSE int fd = -1;
 	AUTO_CLOSE int child_fd = -1;
@@ -252,14 +256,12 @@ int child_start(char **command, const sigset_t *mask, struct child *ret, struct 
 			return errmsg_set(e, -errno, "cannot wait for '%s': %s", command[0],
 					  strerror(errno));
 	if (!WIFSTOPPED(status))
-		return why_not(fd, c.pid, command[0], e);
+		return why_not(fd, status, command[0], e);
 	if (lost_rights(c.pid))
 		return refuse(&c, command[0], e);
 	process_read(c.pid, &p, NULL);
 	c.start_ticks = p.start_ticks;
-	if (!run_to_entry(&c))
-		return errmsg_set(e, -ECHILD, "'%s' ended before it reached its entry point",
-				  command[0]);
+	*ret_state = on_exec(&c);
 	*ret = c;
 	return 0;
 }
@@ -305,7 +307,7 @@ enum child_state child_look(struct child *c, int *ret_status)
 			state = c->is_leaving ? leave(c, status) : on_stop(c, status);
 			continue;
 		}
-		*ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+		*ret_status = shell_status(status);
 		return CHILD_ENDED;
 	}
 	return state;

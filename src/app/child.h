@@ -24,15 +24,19 @@ struct child {
 
 enum child_state {
 	CHILD_RUNS,
-	CHILD_ENTERS, /* it is stopped at the entry point of another program */
+	CHILD_ENTERS, /* it is stopped at the entry point of a program */
 	CHILD_ENDED,
 };
 
 /*
- * Starts the command and stops it at its entry point, where its libraries are mapped.
- * -ENOENT, -EACCES ... with a message when exec fails. The signal mask is the one that `mask` says.
+ * Starts the command, which runs up to its entry point, where its libraries are mapped: child_look tells when
+ * it is there, or ret_state does at once. -ENOENT, -EACCES ... with a message when exec fails. The signal
+ * mask is the one that `mask` says.
  */
-int child_start(char **command, const sigset_t *mask, struct child *ret, struct errmsg *e);
+int child_start(char **command, const sigset_t *mask, struct child *ret,
+		enum child_state *ret_state, struct errmsg *e);
+/* Says that it ended, with this status, before anything of it was attached. -ECHILD. */
+int child_ended_early(const char *name, int status, struct errmsg *e);
 /* Lets it go, for good. */
 int child_continue(struct child *c);
 /*
@@ -52,8 +56,10 @@ bool child_is_followed(const struct child *c);
  * killed).
  */
 enum child_state child_look(struct child *c, int *ret_status);
-/* Ends it, and waits until it has ended: child_look is not called any more. */
-void child_kill(const struct child *c);
+/* Whether it is stopped still: not when it was killed meanwhile. */
+bool child_is_held(const struct child *c);
+/* Ends it, and waits until it has ended, with which status it returns: child_look is not called any more. */
+int child_kill(const struct child *c);
 /* Ends the following of what child_follow let go: child_look lets it go for good, at once if it can be stopped. */
 void child_leave(struct child *c);
 /* Says that n processes of a command that has ended live on: it has put itself into the background. */

@@ -72,8 +72,8 @@ static void let_child_go(struct session *s)
 	}
 }
 
-/* True when the user wants the run to end. SIGINT ends that alone, the others what was started, too. */
-static bool read_signals(struct session *s)
+/* SIGINT ends the run alone, the others what was started, too. */
+bool session_read_signals(struct session *s)
 {
 	struct signalfd_siginfo info;
 	bool end = false;
@@ -92,7 +92,7 @@ static bool shall_stop(void *ctx)
 {
 	struct session *s = ctx;
 
-	if (s->end_ns && !s->hurried && read_signals(s)) {
+	if (s->end_ns && !s->hurried && session_read_signals(s)) {
 		s->hurried = true;
 		log_warning(
 			"the end is cut short: names come from symbol tables from here on, without lines and inlined functions");
@@ -436,7 +436,7 @@ static int loop(struct session *s)
 		hints_warnings(s->engine);
 		tell_silence(s, now_ns);
 		tell_hanging(s, now_ns);
-		if (read_signals(s))
+		if (session_read_signals(s))
 			return 0;
 		r = session_follow_command(s);
 		if (r)

@@ -45,6 +45,9 @@ int session_fail(const char *doing, int error, const struct errmsg *e);
 /* 0 or negative errno. */
 int session_open_instance(struct session *s, uint32_t instance_id, struct errmsg *e);
 
+/* Looks at the command, and for signals: true when one tells that the user wants the run to end. */
+bool session_read_signals(struct session *s);
+
 /* session_processes.c: 0, or an exit status after a message. */
 int session_add_processes(struct session *s);
 int session_start_command(struct session *s);

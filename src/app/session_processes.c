@@ -2,6 +2,7 @@
 /* session_processes.c: the processes of a run: those named, those of a file or a preset, and the command. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "proc/process.h"
+
+enum { ENTRY_POLL_MS = 50, ENTRY_SLOW_NS = 3000000000LL };
 
 /* Of a process that runs this file. */
 static int instance_of(struct session *s, const char *exe_path, uint32_t *ret, struct errmsg *e)
@@ -201,11 +204,19 @@ static int add_command(struct session *s, bool *ret_follow, struct errmsg *e)
 	return r;
 }
 
+static int fail_ended(const struct session *s)
+{
+	struct errmsg e = {};
+	int r = child_ended_early(s->o->command[0], s->child_status, &e);
+
+	return session_fail("cannot profile the command", r, &e);
+}
+
 /* The command is held where it enters a program. The records of how it came there are read before. */
 static int enter_command(struct session *s)
 {
 	struct errmsg e = {};
-	bool follow = false;
+	bool is_held, follow = false;
 	int r;
 
 	engine_hold(s->engine, s->child.pid);
@@ -219,23 +230,62 @@ static int enter_command(struct session *s)
 		r = follow ? child_follow(&s->child) : child_continue(&s->child);
 	if (!r)
 		return 0;
+	is_held = child_is_held(&s->child);
+	s->child_status = child_kill(&s->child);
+	s->child_gone = true;
+	return is_held ? session_fail("cannot profile the command", r, &e) : fail_ended(s);
+}
+
+static int fail_held(struct session *s, const char *why)
+{
 	child_kill(&s->child);
 	s->child_gone = true;
-	return session_fail("cannot profile the command", r, &e);
+	log_error("'%s' is ended: it had not reached its entry point, where it is attached, %s",
+		  s->o->command[0], why);
+	return EXIT_FAILED;
+}
+
+/* Its libraries are loaded and initialized meanwhile, which may take any time. */
+static int await_entry(struct session *s)
+{
+	struct pollfd fd = {.fd = s->signal_fd, .events = POLLIN};
+	uint64_t waited_ns, begin_ns = clock_mono_ns();
+	bool told = false;
+
+	while (!s->child_entered && !s->child_gone) {
+		poll(&fd, 1, ENTRY_POLL_MS);
+		if (session_read_signals(s) && !s->child_entered && !s->child_gone)
+			return fail_held(s, "when the run was ended");
+		waited_ns = clock_mono_ns() - begin_ns;
+		if (waited_ns < ENTRY_SLOW_NS)
+			continue;
+		if (s->o->for_ns && waited_ns > s->o->for_ns)
+			return fail_held(s, "when the time of --for was over");
+		if (!told)
+			log_info(
+				"'%s' has not reached its entry point yet, where it is attached: its libraries are still loaded or initialized",
+				s->o->command[0]);
+		told = true;
+	}
+	return s->child_entered ? 0 : fail_ended(s);
 }
 
 int session_start_command(struct session *s)
 {
+	enum child_state state;
 	struct errmsg e = {};
 	int r;
 
 	if (!s->o->command)
 		return 0;
-	r = child_start(s->o->command, &s->old_mask, &s->child, &e);
+	r = child_start(s->o->command, &s->old_mask, &s->child, &state, &e);
 	if (r)
 		return session_fail("cannot start the command", r, &e);
 	files_limit_restore(s->child.pid, &s->old_files);
-	return enter_command(s);
+	s->child_entered = state == CHILD_ENTERS;
+	r = await_entry(s);
+	s->child_entered = false;
+	return r ? r : enter_command(s);
 }
 
 static void tell_late(const struct session *s, const char *path)

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What is profiled: several processes, all of a file, a command that spanprof starts, other namespaces."""
+import contextlib
 import os
 import shutil
 import signal
@@ -109,6 +110,31 @@ def command_that_is_busy_before_its_entry_point(args):
                                      "--", TARGETS / "early", *args)
         check(status == 0, f"exit status {status}: {stderr}")
         check(load(path / "out.json").calls() == 1, "it was held before its call")
+
+
+@cases(["SIGINT", "--for", "killed"])
+def command_that_hangs_before_its_entry_point(how):
+    """It ends with the run, or before it."""
+    with Spanprof("run", "--endpoint", "request", *(["--for", "1s"] if how == "--for" else []), "--",
+                  TARGETS / "early", "hang") as command:
+        wait_until(lambda: sleeping_child(command.process.pid, "early"), "the command hangs")
+        pid = sleeping_child(command.process.pid, "early")
+        if how == "killed":
+            os.kill(pid, signal.SIGKILL)
+        status = command.finish(signal.SIGINT if how == "SIGINT" else None)
+        text = "ended before it was attached (status 137)" if how == "killed" else "had not reached its entry point"
+        check(status == 1 and text in command.stderr, f"exit status {status}: {command.stderr}")
+        check(not os.path.exists(f"/proc/{pid}"), "the command is gone")
+
+
+def sleeping_child(parent, name):
+    """Of this name; None: there is none."""
+    for pid in children_of(parent):
+        with contextlib.suppress(OSError):
+            text = status_of(pid)
+            if f"Name:\t{name}\n" in text and "State:\tS" in text:
+                return pid
+    return None
 
 
 @test
@@ -371,7 +397,7 @@ def other_namespaces():
             line = process.stdout.readline()
             if line != b"ready\n":
                 raise Skip("cannot make namespaces here")
-            pid = child_of(process.pid)
+            pid = children_of(process.pid)[0]
             check(not (inside / "server").exists(), "the file is not visible from here")
             with profiling(path / "out.json", "-p", pid, *OPTIONS):
                 process.stdin.write(b"go\n")
@@ -388,9 +414,9 @@ def other_namespaces():
             process.stdout.close()
 
 
-def child_of(pid):
+def children_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return int(file.read().split()[0])
+        return [int(word) for word in file.read().split()]
 
 
 @test

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * early: does before its entry point what a program may do there, as libraries are initialized: it catches
- * a SIGTRAP of its own, and forks a child that goes on to main(), too. With an argument it calls exec
- * before all that. The exit status is 0 when nothing was disturbed.
+ * a SIGTRAP of its own, and forks a child that goes on to main(), too. With "exec" it calls exec before all
+ * that, with "hang" it gets no further. The exit status is 0 when nothing was disturbed.
  */
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +23,8 @@ static void on_trap(int number)
 
 static void before_main(int argc, char **argv)
 {
+	if (argc > 1 && !strcmp(argv[1], "hang"))
+		pause();
 	if (argc > 1)
 		execl("/proc/self/exe", argv[0], NULL);
 	signal(SIGTRAP, on_trap);

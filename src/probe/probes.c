@@ -1,51 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/probes.h"
-
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/vec.h"
-#include "probe/ahead.h"
-#include "probe/binary.h"
 #include "probe/callers.h"
 #include "probe/detach.h"
-#include "probe/plan.h"
-#include "probe/retsites.h"
-#include "probe/spot.h"
+#include "probe/probes_priv.h"
 
 enum { LOOK_NS = 50000000 };
-
-struct slot {
-	struct endpoint *ep; /* owned */
-	bool has_wire;       /* the map's entry is written: programs are fixed from then on */
-	bool returns_tried;  /* its own returns were to be probed for want of return sites */
-	bool nameless;       /* no alternative of its name fits a build that was met */
-	struct wire_endpoint wire;
-};
-
-struct process {
-	pid_t pid;
-	uint32_t as_id;
-	bool forks;
-};
-
-struct probes {
-	struct probe_programs programs;
-	struct probes_options options;
-	char *debug_dirs;          /* owned, may be NULL */
-	uint64_t next_look_ns;     /* at what has changed */
-	bool shedding;             /* links of single processes are left over from probes_widen */
-	struct binaries *binaries; /* owned */
-	struct retsites *retsites; /* owned */
-	VEC(struct slot) slots;
-	VEC(struct spot *) spots; /* entry, end and uretprobe spots; owned */
-	VEC(struct process) processes;
-	VEC(char *) warnings; /* owned */
-	size_t next_warning;
-};
 
 DEFINE_CLEANUP(struct probes *, probes_free)
 
@@ -165,7 +129,7 @@ static bool is_same_warning(const char *a, const char *b)
 	return *a == *b;
 }
 
-static void add_warning(struct probes *p, const char *text)
+void probes_warn(struct probes *p, const char *text)
 {
 	char *copy;
 
@@ -188,240 +152,6 @@ static struct process *find_process(struct probes *p, pid_t pid)
 		if (p->processes.at[i].pid == pid)
 			return &p->processes.at[i];
 	return NULL;
-}
-
-static struct spot *find_spot(const struct probes *p, enum wire_probe_kind kind, uint32_t ep_id,
-			      const struct module *m, uint64_t vaddr)
-{
-	for (size_t i = 0; i < p->spots.n; i++) {
-		struct spot *s = p->spots.at[i];
-
-		if (s->kind == kind && s->ep_id == ep_id && s->vaddr == vaddr &&
-		    module_id(s->module) == module_id(m))
-			return s;
-	}
-	return NULL;
-}
-
-static int program_for(const struct probes *p, enum wire_probe_kind kind,
-		       const struct wire_endpoint *wire)
-{
-	switch (kind) {
-	case WIRE_P_END:
-		return p->programs.end_fd;
-	case WIRE_P_RET:
-		return p->programs.ret_fd;
-	case WIRE_P_URET:
-		return p->programs.uret_fd;
-	default:
-		/* Only names gain from being read where page faults are allowed. */
-		if (p->programs.enter_fd < 0 ||
-		    (wire->n_entry_ops && p->programs.enter_sleepable_fd >= 0))
-			return p->programs.enter_sleepable_fd;
-		return p->programs.enter_fd;
-	}
-}
-
-/* What attach_target needs besides the plan. */
-struct attach_job {
-	uint32_t ep_id;
-	pid_t pid; /* -1: every process */
-	const struct plan *plan;
-};
-
-static int new_spot(struct probes *p, const struct attach_job *job, enum wire_probe_kind kind,
-		    const struct plan_target *t, const struct plan_place *place, struct spot **ret)
-{
-	struct spot *s;
-	int r = spot_new(&s, kind, job->ep_id, binary_module(t->function.binary), place->vaddr);
-
-	if (r < 0)
-		return r;
-	s->site = place->site;
-	if (kind == WIRE_P_URET)
-		s->site = (struct site){.vaddr = place->vaddr};
-	s->semaphore_off = place->semaphore_off;
-	s->leave = job->plan->leave;
-	s->program_fd = program_for(p, kind, &job->plan->wire);
-	if (s->site.off)
-		snprintf(s->name, sizeof(s->name), "%s+0x%x", t->function.name, s->site.off);
-	else
-		snprintf(s->name, sizeof(s->name), "%s", t->function.name);
-	r = vec_push(&p->spots, s);
-	if (r < 0) {
-		spot_free(s);
-		return r;
-	}
-	*ret = s;
-	return 0;
-}
-
-static int attach_target(struct probes *p, const struct attach_job *job, enum wire_probe_kind kind,
-			 const struct plan_target *t, struct errmsg *e)
-{
-	for (size_t i = 0; i < t->n; i++) {
-		struct module *m = binary_module(t->function.binary);
-		struct spot *s = find_spot(p, kind, job->ep_id, m, t->places[i].vaddr);
-		struct errmsg why = {""};
-		int r = 0;
-
-		if (!s)
-			r = new_spot(p, job, kind, t, &t->places[i], &s);
-		if (r < 0)
-			return r;
-		r = spot_attach(s, &p->options.source, job->pid, &why);
-		if (r < 0 && s->program_fd == p->programs.enter_sleepable_fd &&
-		    p->programs.enter_fd >= 0) {
-			s->program_fd = p->programs.enter_fd;
-			r = spot_attach(s, &p->options.source, job->pid, &why);
-		}
-		if (r < 0)
-			return errmsg_set(e, r, "endpoint '%s': %s (%s in %s)",
-					  endpoint_text(p->slots.at[job->ep_id].ep), why.text,
-					  s->name, module_path(m));
-	}
-	return 0;
-}
-
-static int attach_rets(struct probes *p, const struct attach_job *job, const struct resolved *f,
-		       struct errmsg *e)
-{
-	AUTO_FREE struct plan_target *rets = calloc(1, sizeof(*rets));
-	int r = rets ? plan_rets(f, endpoint_text(p->slots.at[job->ep_id].ep), rets, e) : -ENOMEM;
-
-	return r < 0 ? r : attach_target(p, job, WIRE_P_RET, rets, e);
-}
-
-/* Writes the slot's programs once; a second build of the binary may need different ones. */
-static int write_wire(struct probes *p, uint32_t ep_id, const struct plan *plan, struct errmsg *e)
-{
-	struct slot *slot = &p->slots.at[ep_id];
-	struct wire_endpoint wire = plan->wire;
-	int r;
-
-	if (p->options.report_slow)
-		wire.flags |= WIRE_EP_F_REPORT_SLOW;
-	if (slot->has_wire) {
-		wire.site_off = slot->wire.site_off;
-		wire.flags |= slot->wire.flags & WIRE_EP_F_RET_SITES;
-		if (memcmp(&slot->wire, &wire, sizeof(wire)) == 0)
-			return 0;
-		return errmsg_set(
-			e, -EEXIST,
-			"endpoint '%s': %s is another build than the one probed first, and its name is read in another way: profile them in two runs",
-			endpoint_text(slot->ep),
-			module_path(binary_module(plan->entry.function.binary)));
-	}
-	r = bpf_map_update_elem(p->programs.endpoints_fd, &ep_id, &wire, BPF_ANY);
-	if (r < 0)
-		return errmsg_set(e, r, "endpoint '%s': cannot be configured: %s",
-				  endpoint_text(slot->ep), strerror(-r));
-	slot->wire = wire;
-	slot->has_wire = true;
-	return 0;
-}
-
-static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_input *in,
-		       const struct retsites_scope *scope, const struct plan *plan,
-		       struct errmsg *e)
-{
-	struct attach_job job = {.ep_id = ep_id, .pid = scope->pid, .plan = plan};
-	const struct resolved *f = &plan->entry.function;
-	int r = write_wire(p, ep_id, plan, e);
-
-	if (r < 0)
-		return r;
-	if (plan->wants_return_value)
-		retsites_keep_return_value(p->retsites);
-	if (plan->leave == LEAVE_RETSITE && p->options.preset_callers)
-		ahead_attach(p->retsites, scope, in, f,
-			     plan->enclosing ? plan->enclosing : f->vaddr, p->options.source.multi);
-	/* What ends calls comes before what begins them. */
-	r = attach_target(p, &job, WIRE_P_END, &plan->end, e);
-	if (r == 0 && plan->leave == LEAVE_URETPROBE)
-		r = attach_target(p, &job, WIRE_P_URET, &plan->entry, e);
-	if (r == 0 && plan->leave != LEAVE_RET &&
-	    (p->slots.at[ep_id].wire.flags & WIRE_EP_F_RET_SITES))
-		r = attach_rets(p, &job, f, e);
-	r = r < 0 ? r : attach_target(p, &job, WIRE_P_RET, &plan->rets, e);
-	r = r < 0 ? r : attach_target(p, &job, WIRE_P_ENTER, &plan->entry, e);
-	if (r < 0)
-		return r;
-	if (plan->warning[0])
-		add_warning(p, plan->warning);
-	p->slots.at[ep_id].nameless |= plan->nameless;
-	if (endpoint_target(p->slots.at[ep_id].ep)->kind != ENDPOINT_USDT)
-		endpoint_found(p->slots.at[ep_id].ep, f->name);
-	return 0;
-}
-
-static bool is_among(uint64_t endpoints, size_t ep_id)
-{
-	return endpoints & 1ULL << (ep_id % WIRE_EP_MAX);
-}
-
-static size_t count_among(const struct probes *p, uint64_t endpoints)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < p->slots.n; i++)
-		n += is_among(endpoints, i);
-	return n;
-}
-
-/* Only uretprobes need to know what could be killed: looking costs some ms. */
-static unsigned int runtimes_of(const struct probes *p, const struct resolve_input *in,
-				uint64_t endpoints)
-{
-	bool wanted = p->options.leave == LEAVE_URETPROBE;
-
-	for (size_t i = 0; i < p->slots.n; i++)
-		wanted |= is_among(endpoints, i) &&
-			  endpoint_leave(p->slots.at[i].ep) == LEAVE_URETPROBE;
-	return wanted ? plan_runtimes(in) : 0;
-}
-
-/* These endpoints in one process. The first message is kept when nothing could be attached. */
-static int attach_these(struct probes *p, const struct resolve_input *in,
-			const struct retsites_scope *scope, uint64_t endpoints, struct errmsg *e)
-{
-	struct plan_options o = {.leave = p->options.leave,
-				 .force = p->options.force,
-				 .rules = p->options.rules,
-				 .runtimes = runtimes_of(p, in, endpoints)};
-	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
-	struct errmsg first = {""}, gone = {""};
-	size_t n_attached = 0, n = count_among(p, endpoints);
-
-	if (!plan)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < p->slots.n; i++) {
-		struct errmsg why = {""};
-		int r;
-
-		if (!is_among(endpoints, i))
-			continue;
-		r = plan_endpoint(in, p->slots.at[i].ep, &o, plan, &why);
-		if (r == 0)
-			r = attach_plan(p, i, in, scope, plan, &why);
-		if (r == 0) {
-			n_attached++;
-			continue;
-		}
-		if (r == -ESRCH) { /* it is not for this file, or the process has ended */
-			gone = why;
-			continue;
-		}
-		if (r != -ENOENT)
-			return errmsg_set(e, r, "%s", why.text[0] ? why.text : strerror(-r));
-		if (!first.text[0])
-			first = why;
-		if (n > 1)
-			add_warning(p, why.text);
-	}
-	if (n_attached || n == 0)
-		return 0;
-	return errmsg_set(e, -ENOENT, "%s", first.text[0] ? first.text : gone.text);
 }
 
 int probes_add_process(struct probes *p, const struct probes_process *process, struct errmsg *e)
@@ -450,7 +180,7 @@ int probes_add_process(struct probes *p, const struct probes_process *process, s
 		return errmsg_set(e, r, "process %d: cannot read its memory map: %s", process->pid,
 				  strerror(-r));
 	binaries_use_process(p->binaries, process->pid);
-	r = attach_these(p, &in, &scope, process->endpoints, e);
+	r = probes_attach(p, &in, &scope, process->endpoints, e);
 	if (r < 0) {
 		if (!known)
 			probes_remove_process(p, process->pid);
@@ -468,7 +198,8 @@ bool probes_may_come(const struct probes *p, const struct probes_process *proces
 	for (size_t i = 0; i < p->slots.n; i++) {
 		const char *file = endpoint_target(p->slots.at[i].ep)->binary;
 
-		if (is_among(process->endpoints, i) && file && !resolve_modules(&in, file, &any, 1))
+		if (probes_among(process->endpoints, i) && file &&
+		    !resolve_modules(&in, file, &any, 1))
 			return true;
 	}
 	return false;
@@ -550,7 +281,7 @@ static void leave_changed(struct probes *p)
 		text, sizeof(text),
 		"%.300s is written to while it is probed: the probes in it are taken off, which would break what is in it then; what starts from now on is probed anew",
 		module_path(m));
-	add_warning(p, text);
+	probes_warn(p, text);
 	module_let_go(m);
 }
 
@@ -562,51 +293,6 @@ void probes_tidy(struct probes *p, uint64_t now_ns)
 	}
 	if (p->shedding)
 		p->shedding = retsites_shed(p->retsites);
-}
-
-/* The returns of one function whose entry is probed, for those for whom its entry is. */
-static int attach_rets_of(struct probes *p, const struct spot *entry, const struct plan *plan)
-{
-	struct attach_job job = {.ep_id = entry->ep_id, .plan = plan};
-	struct resolved f = {.vaddr = entry->vaddr};
-	int r = binaries_get(p->binaries, entry->module, &f.binary);
-
-	snprintf(f.name, sizeof(f.name), "%.*s", SYMTAB_NAME_MAX - 1, entry->name);
-	for (size_t i = 0; r == 0 && i < entry->links.n; i++) {
-		job.pid = entry->links.at[i].pid;
-		r = attach_rets(p, &job, &f, NULL);
-	}
-	return r;
-}
-
-/*
- * Some call of this endpoint cannot be seen to return where it was called from: from now on its own
- * returns are looked at, if they can be had.
- */
-static void use_rets(struct probes *p, uint32_t ep_id)
-{
-	AUTO_FREE struct plan *plan = calloc(1, sizeof(*plan));
-	struct slot *slot = ep_id < p->slots.n ? &p->slots.at[ep_id] : NULL;
-	char text[384];
-	int r = plan ? 0 : -ENOMEM;
-
-	if (r < 0 || !slot || !slot->has_wire || slot->returns_tried)
-		return;
-	slot->returns_tried = true;
-	plan->leave = LEAVE_RET;
-	for (size_t i = 0; r == 0 && i < p->spots.n; i++)
-		if (p->spots.at[i]->kind == WIRE_P_ENTER && p->spots.at[i]->ep_id == ep_id)
-			r = attach_rets_of(p, p->spots.at[i], plan);
-	if (r < 0)
-		return;
-	slot->wire.flags |= WIRE_EP_F_RET_SITES;
-	if (bpf_map_update_elem(p->programs.endpoints_fd, &ep_id, &slot->wire, BPF_ANY) < 0)
-		return;
-	snprintf(
-		text, sizeof(text),
-		"%s is called from where no return can be probed: its own returns are, which costs each call about 1 us, on virtual machines up to 12 us",
-		endpoint_display(slot->ep));
-	add_warning(p, text);
 }
 
 static bool is_call_site(const struct probes *p, struct module *m, uint64_t ret_vaddr)
@@ -636,12 +322,12 @@ void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct
 	    !is_call_site(p, range->module, site->ret_addr - range->bias)) {
 		counters->v[COUNTER_RETSITE_REFUSED]++;
 		retsites_mark_hopeless(p->retsites, site->as_id, site->ret_addr);
-		use_rets(p, site->ep_id);
+		probes_use_rets(p, site->ep_id);
 		return;
 	}
 	if (retsites_add(p->retsites, &scope, range->module, site->ret_addr - range->bias,
 			 range->bias, counters) < 0)
-		use_rets(p, site->ep_id);
+		probes_use_rets(p, site->ep_id);
 }
 
 bool probes_info(const struct probes *p, size_t idx, struct probe_info *ret)

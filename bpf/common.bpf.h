@@ -56,6 +56,16 @@ static __always_inline void header_fill(struct wire_header *h, const struct thre
 	h->tid = t->tid;
 }
 
+/* The counts of the span's gate, if it is still the gate that the span was promoted by. */
+static __always_inline struct gate_count *span_gate_count(const struct thread *t,
+							  const struct span *s)
+{
+	struct wire_gate_key key = {s->ep_id, t->instance_id};
+	struct gate_count *n = bpf_map_lookup_elem(&gate_counts, &key);
+
+	return n && n->epoch == s->epoch ? n : NULL;
+}
+
 /* Snapshots wait for the reader's next look unless many are waiting; the rest wakes it. */
 static __always_inline void ring_submit(void *record, bool is_urgent)
 {

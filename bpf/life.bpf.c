@@ -116,16 +116,6 @@ static __always_inline void end_send(struct thread *t, const struct span *s, __u
 	ring_submit(e, !is_slow);
 }
 
-/* The counts of the span's gate, if it is still the gate that the span was promoted by. */
-static __always_inline struct gate_count *span_gate_count(const struct thread *t,
-							  const struct span *s)
-{
-	struct wire_gate_key key = {s->ep_id, t->instance_id};
-	struct gate_count *n = bpf_map_lookup_elem(&gate_counts, &key);
-
-	return n && n->epoch == s->epoch ? n : NULL;
-}
-
 static __always_inline bool gate_enabled(const struct thread *t, const struct span *s)
 {
 	struct wire_gate_key key = {s->ep_id, t->instance_id};

@@ -18,6 +18,7 @@ const volatile __u32 knob_max_window __weak = 0;    /* bytes of a window; 0: non
 const volatile __u32 knob_kernel_stacks __weak = 0; /* kernel frames in snapshots */
 const volatile __u32 knob_wake_bytes __weak = 0;    /* unread bytes that wake the reader */
 const volatile __u32 knob_tick_bytes __weak = 0;    /* of each ring in tick_rings that are used */
+const volatile __u32 knob_count_hits __weak = 0; /* function probes count how often they are met */
 
 /* Written by user space while running; read by BPF. */
 __u32 members_gen __weak = 1;        /* changes with `members` */

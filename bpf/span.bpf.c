@@ -76,6 +76,16 @@ static __always_inline bool is_others(const struct thread *t, __u64 cookie)
 	return has_own == !!(cookie & WIRE_COOKIE_F_WIDE);
 }
 
+/* At the head of each program: what the hit costs its thread does not depend on what comes of it. */
+static __always_inline void hit_count(struct pt_regs *ctx)
+{
+	if (!knob_count_hits)
+		return;
+	count(WIRE_C_PROBE_HIT);
+	if (bpf_get_attach_cookie(ctx) & WIRE_COOKIE_F_DEAR)
+		count(WIRE_C_PROBE_HIT_DEAR);
+}
+
 /* Tells user space of a call site, again only when it has had time to place a probe. */
 static __noinline int site_report(struct thread *t, __u32 ep_id, __u64 ret_addr, __u64 entry_ip)
 {
@@ -338,12 +348,14 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 SEC("uprobe")
 int span_enter(struct pt_regs *ctx)
 {
+	hit_count(ctx);
 	return enter(ctx, false);
 }
 
 SEC("uprobe.s")
 int span_enter_sleepable(struct pt_regs *ctx)
 {
+	hit_count(ctx);
 	return enter(ctx, true);
 }
 
@@ -416,6 +428,7 @@ static __always_inline int leave(struct pt_regs *ctx, bool is_uret, bool may_sle
 SEC("uprobe")
 int span_leave(struct pt_regs *ctx)
 {
+	hit_count(ctx);
 	return leave(ctx, false, false);
 }
 
@@ -423,12 +436,14 @@ int span_leave(struct pt_regs *ctx)
 SEC("uprobe.s")
 int span_leave_sleepable(struct pt_regs *ctx)
 {
+	hit_count(ctx);
 	return leave(ctx, false, true);
 }
 
 SEC("uprobe")
 int span_uret(struct pt_regs *ctx)
 {
+	hit_count(ctx);
 	return leave(ctx, true, false);
 }
 
@@ -460,12 +475,14 @@ static __always_inline int leave_at_ret(struct pt_regs *ctx, bool may_sleep)
 SEC("uprobe")
 int span_ret(struct pt_regs *ctx)
 {
+	hit_count(ctx);
 	return leave_at_ret(ctx, false);
 }
 
 SEC("uprobe.s")
 int span_ret_sleepable(struct pt_regs *ctx)
 {
+	hit_count(ctx);
 	return leave_at_ret(ctx, true);
 }
 
@@ -511,11 +528,13 @@ static __always_inline int end(struct pt_regs *ctx, bool may_sleep)
 SEC("uprobe")
 int span_end(struct pt_regs *ctx)
 {
+	hit_count(ctx);
 	return end(ctx, false);
 }
 
 SEC("uprobe.s")
 int span_end_sleepable(struct pt_regs *ctx)
 {
+	hit_count(ctx);
 	return end(ctx, true);
 }

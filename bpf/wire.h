@@ -66,6 +66,7 @@ enum wire_kind {
 	WIRE_K_EXEC, /* a member, or a process of a watched file, called exec: struct wire_proc */
 	WIRE_K_EXIT, /* the last thread of a member is gone: struct wire_proc */
 	WIRE_K_SLOW, /* a slow span that was not profiled ended: struct wire_end */
+	WIRE_K_CUT, /* by user space: all open spans are given up, the probes rest: a header alone */
 	WIRE_K_MAX
 };
 
@@ -210,6 +211,7 @@ enum wire_end_reason {
 	WIRE_END_PROCESS_EXIT, /* exit or killed */
 	WIRE_END_EXEC,
 	WIRE_END_TASK_END, /* profiling stopped while the span was open ("unfinished") */
+	WIRE_END_CUT,      /* the probes were taken off for a rest while it was open */
 	WIRE_END_MAX
 };
 
@@ -353,8 +355,10 @@ enum wire_probe_kind { WIRE_P_ENTER = 1, WIRE_P_LEAVE_SITE, WIRE_P_END, WIRE_P_U
 /* The probe is there for every process: those with own probes for the endpoint leave it alone. */
 #define WIRE_COOKIE_F_WIDE 0x8000ULL
 /* The slots are counted from RBP, not from SP: a place inside a function that has a frame pointer. */
-#define WIRE_COOKIE_F_RBP  0x4000ULL
-#define WIRE_COOKIE_EP(c)  ((__u32)((c)&0x3fff))
+#define WIRE_COOKIE_F_RBP 0x4000ULL
+/* The instruction is single-stepped: the hit costs its program more. */
+#define WIRE_COOKIE_F_DEAR 0x2000ULL
+#define WIRE_COOKIE_EP(c)  ((__u32)((c)&0x1fff))
 #define WIRE_COOKIE_SP(c)  ((((c) >> 16) & 0xffff) * 8)
 #define WIRE_COOKIE_OFF(c) ((__u32)((c) >> 32))
 
@@ -464,6 +468,9 @@ enum wire_counter {
 	WIRE_C_WAKE_UNSEEN,    /* block without a wake-up: counted as blocked to its end */
 	WIRE_C_SWITCH_UNSEEN,  /* wait whose end was not seen: it ends at the wake-up */
 	WIRE_C_MEMBER_FULL,    /* forked or exec'ed process not followed: table full */
+	WIRE_C_CALL_CUT,       /* call that was open when the probes were taken off for a rest */
+	WIRE_C_PROBE_HIT,      /* function probes that were met, while they are counted */
+	WIRE_C_PROBE_HIT_DEAR, /* of those, on instructions that are single-stepped */
 	WIRE_C_MAX
 };
 

@@ -92,7 +92,7 @@ static void add_unreturned(struct summary *s, const struct profile_span *span,
 	if (ns <= s->max_ns)
 		return;
 	s->max_ns = ns;
-	s->max_is_open = span->end_reason == WIRE_END_TASK_END;
+	s->max_reason = span->end_reason;
 }
 
 /* What the histogram knows; the spans are still to be added. */

@@ -20,8 +20,8 @@ struct summary {
 	uint64_t n_unseen; /* calls whose end was not seen, without those left by an exception */
 	uint64_t n_profiled;
 	uint64_t n_unfinished;
-	bool max_is_open; /* the longest call is an unfinished one */
-	uint64_t n_due;   /* snapshots, over all spans */
+	uint16_t max_reason; /* enum wire_end_reason of the longest call, if a span tells */
+	uint64_t n_due;      /* snapshots, over all spans */
 	uint64_t n_kept;
 	uint64_t n_incomplete;
 };

@@ -158,7 +158,9 @@ static void print_calls(struct text *t, const struct profile_endpoint *e, const 
 	}
 	if (s->max_ns) {
 		snprintf(buf, sizeof(buf), "max %s%s", duration(n, s->max_ns),
-			 s->max_is_open ? " (unfinished)" : "");
+			 s->max_reason == WIRE_END_TASK_END ? " (unfinished)"
+			 : s->max_reason == WIRE_END_CUT    ? " (seen in part)"
+							    : "");
 		fact(l, LINE_BOLD, buf);
 	}
 	line_end(l);
@@ -315,6 +317,8 @@ static const char *end_text(unsigned int reason)
 		return "process called exec";
 	case WIRE_END_TASK_END:
 		return "UNFINISHED";
+	case WIRE_END_CUT:
+		return "seen in part: the probes rested";
 	default:
 		return "end unknown";
 	}

@@ -96,6 +96,8 @@ static enum decode_result decode_kind(const struct wire_header *h, struct event 
 	case WIRE_K_EXIT:
 		ret->proc = (const void *)h;
 		return h->size < sizeof(struct wire_proc) ? DECODE_E_SHORT : DECODE_OK;
+	case WIRE_K_CUT:
+		return DECODE_OK;
 	}
 	return DECODE_E_KIND;
 }

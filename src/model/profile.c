@@ -56,6 +56,7 @@ static const char *const reason_names[] = {
 	[WIRE_END_PROCESS_EXIT] = "process_exit",
 	[WIRE_END_EXEC] = "exec",
 	[WIRE_END_TASK_END] = "unfinished",
+	[WIRE_END_CUT] = "cut",
 };
 _Static_assert(ARRAY_SIZE(reason_names) == WIRE_END_MAX, "reason_names");
 

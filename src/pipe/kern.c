@@ -58,8 +58,9 @@ struct kern {
 	uint32_t last_epoch;
 	struct bpf_link *sched_switch;
 	struct bpf_link *sched_waking;
-	struct bpf_link *walk;
+	struct bpf_link *walk, *cut;
 	struct bpf_link *proc[3];
+	bool rests; /* from kern_rest to kern_resume */
 	uint64_t walk_not_before_ns;
 };
 
@@ -99,6 +100,8 @@ static void configure(struct kernskel *skel, const struct kern_options *o)
 		window = 2 * WIRE_REDZONE;
 	skel->rodata->knob_max_window = window;
 	skel->rodata->knob_kernel_stacks = o->want_kernel_stacks;
+	skel->rodata->knob_count_hits = o->may_rest;
+	bpf_program__set_autoload(skel->progs.cut_walk, o->may_rest);
 	bpf_program__set_autoload(skel->progs.span_end, !o->without_end && !o->end_sleeps);
 	bpf_program__set_autoload(skel->progs.span_end_sleepable, !o->without_end && o->end_sleeps);
 	bpf_program__set_autoload(skel->progs.span_leave, !o->end_sleeps);
@@ -230,6 +233,7 @@ struct kern *kern_free(struct kern *k)
 	bpf_link__destroy(k->sched_switch);
 	bpf_link__destroy(k->sched_waking);
 	bpf_link__destroy(k->walk);
+	bpf_link__destroy(k->cut);
 	for (size_t i = 0; i < ARRAY_SIZE(k->proc); i++)
 		bpf_link__destroy(k->proc[i]);
 	ring_free(k->ring);
@@ -355,7 +359,7 @@ static int sched_attach(struct kern *k, struct errmsg *e)
 	uint32_t zero = 0;
 	int r;
 
-	if (k->sched_switch)
+	if (k->sched_switch || k->rests)
 		return 0;
 	memset(k->percpu, 0, k->n_cpus * sizeof(int64_t));
 	bpf_map_update_elem(bpf_map__fd(k->skel->maps.n_waiting), &zero, k->percpu, BPF_ANY);
@@ -463,20 +467,27 @@ int kern_n_threads(const struct kern *k, uint32_t ep_id, uint64_t *ret)
 	return 0;
 }
 
+int kern_counter(const struct kern *k, enum wire_counter id, uint64_t *ret)
+{
+	uint64_t *v = k->percpu, sum = 0;
+	uint32_t key = id;
+	int r = result(bpf_map_lookup_elem(bpf_map__fd(k->skel->maps.counters), &key, v));
+
+	if (r)
+		return r;
+	for (size_t i = 0; i < k->n_cpus; i++)
+		sum += v[i];
+	*ret = sum;
+	return 0;
+}
+
 int kern_counters(const struct kern *k, struct counters *ret)
 {
-	uint64_t *v = k->percpu;
+	int r = 0;
 
-	for (uint32_t id = 0; id < WIRE_C_MAX; id++) {
-		int r = result(bpf_map_lookup_elem(bpf_map__fd(k->skel->maps.counters), &id, v));
-
-		if (r)
-			return r;
-		ret->v[id] = 0;
-		for (size_t i = 0; i < k->n_cpus; i++)
-			ret->v[id] += v[i];
-	}
-	return 0;
+	for (uint32_t id = 0; id < WIRE_C_MAX && !r; id++)
+		r = kern_counter(k, id, &ret->v[id]);
+	return r;
 }
 
 int kern_poll(struct kern *k, int timeout_ms, kern_record_fn fn, void *ctx)
@@ -516,17 +527,18 @@ static int64_t n_waiting(const struct kern *k)
 	return sum;
 }
 
-static int walk(struct kern *k)
+/* link: of this program, which is attached the first time. */
+static int walk(struct bpf_link **link, const struct bpf_program *program)
 {
 	AUTO_CLOSE int fd = -1;
 	char unused[64];
 	ssize_t n;
 
-	if (!k->walk)
-		k->walk = bpf_program__attach_iter(k->skel->progs.stuck_walk, NULL);
-	if (!k->walk)
+	if (!*link)
+		*link = bpf_program__attach_iter(program, NULL);
+	if (!*link)
 		return -errno;
-	fd = bpf_iter_create(bpf_link__fd(k->walk));
+	fd = bpf_iter_create(bpf_link__fd(*link));
 	if (fd < 0)
 		return -errno;
 	do
@@ -542,10 +554,28 @@ int kern_walk_stuck(struct kern *k)
 
 	if (!k->sched_switch || now < k->walk_not_before_ns || n_waiting(k) <= 0)
 		return 0;
-	r = walk(k);
+	r = walk(&k->walk, k->skel->progs.stuck_walk);
 	/* All threads of the machine are visited: on a big one, look less often. */
 	k->walk_not_before_ns = now + (clock_mono_ns() - now) * WALK_COST_DIVISOR;
 	return r;
+}
+
+void kern_rest(struct kern *k)
+{
+	k->rests = true;
+	ticker_set(&k->ticker, 0, NULL);
+	sched_detach(k);
+}
+
+int kern_cut(struct kern *k)
+{
+	return walk(&k->cut, k->skel->progs.cut_walk);
+}
+
+int kern_resume(struct kern *k, struct errmsg *e)
+{
+	k->rests = false;
+	return gate_any_enabled(k) ? sched_attach(k, e) : 0;
 }
 
 int kern_bpf_runtime(const struct kern *k, const char *program, struct bpftime *ret)

@@ -41,6 +41,7 @@ struct kern_options {
 	bool without_sleepable;
 	bool end_sleeps; /* what is read when a call ends may be in pages that are not mapped yet */
 	bool want_kernel_stacks; /* kernel frames in snapshots of blocked threads and kernel mode */
+	bool may_rest;           /* kern_rest() will be used; hits of function probes are counted */
 };
 
 /*
@@ -113,6 +114,19 @@ int kern_sampling(struct kern *k, uint64_t period_ns, struct errmsg *e);
  * nothing when no call is open. To be called about every dump period.
  */
 int kern_walk_stuck(struct kern *k);
+
+/*
+ * From kern_rest to kern_resume nothing of ours runs when threads are switched or clocks tick, gates or not;
+ * spans are not promoted. kern_cut, in between and while no function is probed, gives up all open spans:
+ * COUNTER WIRE_C_CALL_CUT. It sends nothing of those that were PROFILING, and what was sent of them before
+ * is in the ring when it returns.
+ */
+void kern_rest(struct kern *k);
+int kern_cut(struct kern *k);
+/* Ticks are to be opened anew. */
+int kern_resume(struct kern *k, struct errmsg *e);
+/* One counter of the BPF programs: cheaper than kern_counters. */
+int kern_counter(const struct kern *k, enum wire_counter id, uint64_t *ret);
 
 /* Run time, while it is counted: see bpftime.h. */
 /* program: a name as in bpf/ ("span_enter", "sample_tick", ...), NULL: all of them. */

@@ -326,6 +326,16 @@ static int end_open(struct pipeline *p, uint64_t span_id, uint64_t now_ns, uint1
 	return r;
 }
 
+static int end_all(struct pipeline *p, uint64_t now_ns, uint16_t reason)
+{
+	uint64_t span_id;
+	int r = 0;
+
+	while (!r && (span_id = assemble_any(p->assemble, 0)))
+		r = end_open(p, span_id, now_ns, reason);
+	return r;
+}
+
 static int push_end(struct pipeline *p, const struct wire_end *end)
 {
 	struct open_span *s = assemble_take(p->assemble, end->span_id);
@@ -384,6 +394,8 @@ int pipeline_push(struct pipeline *p, const void *record, size_t bytes)
 		return push_snapshot(p, &ev);
 	case WIRE_K_END:
 		return push_end(p, ev.end);
+	case WIRE_K_CUT:
+		return end_all(p, ev.h->mono_ns, WIRE_END_CUT);
 	default:
 		return 0; /* for the engine */
 	}
@@ -402,12 +414,7 @@ int pipeline_finish_gate(struct pipeline *p, uint32_t ep_id, uint32_t instance_i
 
 int pipeline_finish(struct pipeline *p, uint64_t now_ns)
 {
-	uint64_t span_id;
-	int r = 0;
-
-	while (!r && (span_id = assemble_any(p->assemble, 0)))
-		r = end_open(p, span_id, now_ns, WIRE_END_TASK_END);
-	return r;
+	return end_all(p, now_ns, WIRE_END_TASK_END);
 }
 
 int pipeline_symbolize(struct pipeline *p)

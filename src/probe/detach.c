@@ -185,3 +185,9 @@ void probe_detach_wait(void)
 {
 	reap(0);
 }
+
+bool probe_detach_is_done(void)
+{
+	reap(WNOHANG);
+	return !heirs.n;
+}

@@ -10,6 +10,7 @@
 #ifndef SPANPROF_PROBE_DETACH_H
 #define SPANPROF_PROBE_DETACH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "probe/attach.h"
@@ -22,5 +23,8 @@ void probe_detach_later(const struct attachment *all, size_t n);
 
 /* Waits for what probe_detach_later has left. */
 void probe_detach_wait(void);
+
+/* Nothing is left of it. */
+bool probe_detach_is_done(void);
 
 #endif

@@ -256,7 +256,8 @@ int probes_widen(struct probes *p, pid_t pid, bool *ret_widened)
 	/* What ends calls was put before what begins them. */
 	for (size_t i = 0; r == 0 && i < p->spots.n; i++)
 		if (spot_covers(p->spots.at[i], pid))
-			r = spot_attach(p->spots.at[i], &p->options.source, -1, NULL);
+			r = spot_attach(p->spots.at[i], probes_source(p, p->spots.at[i]->kind), -1,
+					NULL);
 	p->shedding = true;
 	return r;
 }
@@ -328,6 +329,52 @@ void probes_on_retsite(struct probes *p, const struct wire_retsite *site, struct
 	if (retsites_add(p->retsites, &scope, range->module, site->ret_addr - range->bias,
 			 range->bias, counters) < 0)
 		probes_use_rets(p, site->ep_id);
+}
+
+/* Those of one sort: entries, or what ends calls. */
+static size_t spots_of(const struct probes *p, bool entries, struct spot **ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < p->spots.n; i++)
+		if ((p->spots.at[i]->kind == WIRE_P_ENTER) == entries)
+			ret[n++] = p->spots.at[i];
+	return n;
+}
+
+int probes_drain(struct probes *p)
+{
+	AUTO_FREE struct spot **entries = calloc(p->spots.n + 1, sizeof(*entries));
+
+	if (!entries)
+		return -ENOMEM;
+	spots_rest(entries, spots_of(p, true, entries));
+	p->is_draining = true;
+	return 0;
+}
+
+void probes_rest(struct probes *p)
+{
+	p->is_draining = p->rests = true;
+	spots_rest(p->spots.at, p->spots.n);
+	retsites_rest(p->retsites);
+}
+
+int probes_resume(struct probes *p, size_t *ret_failed)
+{
+	AUTO_FREE struct spot **some = calloc(p->spots.n + 1, sizeof(*some));
+
+	if (!some)
+		return -ENOMEM;
+	*ret_failed = retsites_resume(p->retsites);
+	*ret_failed += spots_resume(some, spots_of(p, false, some), &p->options.source);
+	if (*ret_failed) {
+		probes_rest(p);
+		return -EIO;
+	}
+	*ret_failed = spots_resume(some, spots_of(p, true, some), &p->options.source);
+	p->is_draining = p->rests = false;
+	return 0;
 }
 
 bool probes_info(const struct probes *p, size_t idx, struct probe_info *ret)

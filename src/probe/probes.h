@@ -81,6 +81,15 @@ uint64_t probes_own_endpoints(const struct probes *p, pid_t pid);
  */
 int probes_widen(struct probes *p, pid_t pid, bool *ret_widened);
 /*
+ * Turns: probes_drain() takes the entries off, so that the calls that are open can end, probes_rest() all
+ * else; neither waits for the kernel: probe_detach_is_done(). What is added or found meanwhile is only
+ * noted, until probes_resume() attaches everything, first what ends calls. -EIO: some of that cannot be,
+ * and nothing is attached. *ret_failed: probes that could not be.
+ */
+int probes_drain(struct probes *p);
+void probes_rest(struct probes *p);
+int probes_resume(struct probes *p, size_t *ret_failed);
+/*
  * A bounded piece of what probes_widen left to be done later, and now and then a look for files that are
  * written to: at least each 100 ms, as the writer waits.
  */

@@ -61,6 +61,8 @@ static int new_spot(struct probes *p, const struct attach_job *job, enum wire_pr
 	s->semaphore_off = place->semaphore_off;
 	s->leave = job->plan->leave;
 	s->program_fd = program_for(p, kind, &job->plan->wire);
+	if (s->program_fd == p->programs.enter_sleepable_fd)
+		s->other_program_fd = p->programs.enter_fd;
 	if (s->site.off)
 		snprintf(s->name, sizeof(s->name), "%s+0x%x", t->function.name, s->site.off);
 	else
@@ -87,12 +89,7 @@ static int attach_target(struct probes *p, const struct attach_job *job, enum wi
 			r = new_spot(p, job, kind, t, &t->places[i], &s);
 		if (r < 0)
 			return r;
-		r = spot_attach(s, &p->options.source, job->pid, &why);
-		if (r < 0 && s->program_fd == p->programs.enter_sleepable_fd &&
-		    p->programs.enter_fd >= 0) {
-			s->program_fd = p->programs.enter_fd;
-			r = spot_attach(s, &p->options.source, job->pid, &why);
-		}
+		r = spot_attach(s, probes_source(p, kind), job->pid, &why);
 		if (r < 0)
 			return errmsg_set(e, r, "endpoint '%s': %s (%s in %s)",
 					  endpoint_text(p->slots.at[job->ep_id].ep), why.text,

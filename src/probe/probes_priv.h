@@ -34,6 +34,8 @@ struct probes {
 	char *debug_dirs;          /* owned, may be NULL */
 	uint64_t next_look_ns;     /* at what has changed */
 	bool shedding;             /* links of single processes are left over from probes_widen */
+	bool is_draining;          /* entries rest */
+	bool rests;                /* and all others, too */
 	struct binaries *binaries; /* owned */
 	struct retsites *retsites; /* owned */
 	VEC(struct slot) slots;
@@ -47,6 +49,13 @@ struct probes {
 static inline bool probes_among(uint64_t endpoints, size_t ep_id)
 {
 	return endpoints & 1ULL << (ep_id % WIRE_EP_MAX);
+}
+
+/* With what probes of this kind are attached now; NULL: they rest. */
+static inline const struct attach_source *probes_source(const struct probes *p,
+							enum wire_probe_kind kind)
+{
+	return p->rests || (p->is_draining && kind == WIRE_P_ENTER) ? NULL : &p->options.source;
 }
 
 /* One line, unless it has been told. */

@@ -21,6 +21,7 @@ struct known {
 struct retsites {
 	struct retsites_options options;
 	uint32_t keep;
+	bool rests;
 	VEC(struct spot *) spots; /* owned */
 	struct hash index;        /* module and address -> index into spots + 1 */
 	VEC(struct known) known;
@@ -56,6 +57,26 @@ size_t retsites_spots(const struct retsites *t, struct spot *const **ret)
 {
 	*ret = t->spots.at;
 	return t->spots.n;
+}
+
+void retsites_rest(struct retsites *t)
+{
+	t->rests = true;
+	spots_rest(t->spots.at, t->spots.n);
+}
+
+size_t retsites_resume(struct retsites *t)
+{
+	size_t n_failed = spots_resume(t->spots.at, t->spots.n, t->options.source);
+
+	t->rests = n_failed > 0;
+	return n_failed;
+}
+
+/* NULL: they rest. */
+static const struct attach_source *source_of(const struct retsites *t)
+{
+	return t->rests ? NULL : t->options.source;
 }
 
 void retsites_keep_return_value(struct retsites *t)
@@ -156,7 +177,7 @@ int retsites_add(struct retsites *t, const struct retsites_scope *scope, struct 
 	int r = get_spot(t, m, ret_vaddr, counters, &s);
 
 	if (r == 0) {
-		r = spot_attach(s, t->options.source, scope->pid, NULL);
+		r = spot_attach(s, source_of(t), scope->pid, NULL);
 		if (r < 0)
 			tally(counters, COUNTER_ATTACH_FAILED);
 	}
@@ -183,7 +204,7 @@ int retsites_add_callers(struct retsites *t, const struct retsites_scope *scope,
 			r = vec_push(&spots, s);
 	}
 	if (r == 0 && spots.n)
-		spots_attach(spots.at, spots.n, t->options.source, scope->pid, &n_failed);
+		spots_attach(spots.at, spots.n, source_of(t), scope->pid, &n_failed);
 	for (size_t i = 0; i < spots.n && r == 0; i++)
 		if (spot_covers(spots.at[i], scope->pid))
 			r = mark(t, scope->as_id, spots.at[i]->vaddr + bias, WIRE_SITE_ATTACHED);
@@ -254,7 +275,7 @@ int retsites_widen(struct retsites *t, const struct module *m)
 		if (module_id(t->spots.at[i]->module) == module_id(m))
 			r = vec_push(&spots, t->spots.at[i]);
 	if (r == 0 && spots.n)
-		spots_attach(spots.at, spots.n, t->options.source, -1, &n_failed);
+		spots_attach(spots.at, spots.n, source_of(t), -1, &n_failed);
 	vec_free(&spots);
 	return r < 0 ? r : n_failed ? -EIO : 0;
 }

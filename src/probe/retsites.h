@@ -4,7 +4,8 @@
  * are known in which address space.
  *
  * A leave probe belongs to a place in a file and serves every process that maps it; the map's keys
- * are run-time addresses. A key says ATTACHED only while a probe that covers the process is there.
+ * are run-time addresses. A key says ATTACHED only while a probe that covers the process is there, or
+ * while nothing is probed, so that nobody looks.
  */
 #ifndef SPANPROF_PROBE_RETSITES_H
 #define SPANPROF_PROBE_RETSITES_H
@@ -39,6 +40,10 @@ int retsites_new(struct retsites **ret, const struct retsites_options *options);
 struct retsites *retsites_free(struct retsites *t);
 /* All sites, borrowed: to be detached together with others. */
 size_t retsites_spots(const struct retsites *t, struct spot *const **ret);
+
+/* As spots_rest and spots_resume; what is found in between rests until then, too. */
+void retsites_rest(struct retsites *t);
+size_t retsites_resume(struct retsites *t);
 
 /* From now on sites come before the return value's register is written. */
 void retsites_keep_return_value(struct retsites *t);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spot.h: one place in one file that is probed, and the links that probe it: one for each process,
- * or a single one for every process that maps the file.
+ * or a single one for every process that maps the file. A link that rests says for whom the place is to
+ * be probed; nothing of it is in the kernel.
  */
 #ifndef SPANPROF_PROBE_SPOT_H
 #define SPANPROF_PROBE_SPOT_H
@@ -23,9 +24,9 @@ enum { SPOT_NAME_MAX = 288 };
 struct spot_batch; /* an attachment that the links of several spots share */
 
 struct spot_link {
-	pid_t pid; /* -1: every process */
-	struct attachment attachment;
-	struct spot_batch *batch; /* NULL: it has its own */
+	pid_t pid;                    /* -1: every process */
+	struct attachment attachment; /* none: it rests */
+	struct spot_batch *batch;     /* NULL: it has its own */
 };
 
 struct spot {
@@ -37,6 +38,7 @@ struct spot {
 	uint64_t semaphore_off;
 	enum leave_method leave;  /* entry: how the call's end is seen */
 	int program_fd;           /* borrowed */
+	int other_program_fd;     /* for a kernel that does not take the first here; -1: none */
 	char name[SPOT_NAME_MAX]; /* for people */
 	VEC(struct spot_link) links;
 };
@@ -46,7 +48,10 @@ int spot_new(struct spot **ret, enum wire_probe_kind kind, uint32_t ep_id, struc
 	     uint64_t vaddr);
 struct spot *spot_free(struct spot *s);
 
-/* Nothing to do when the pid (-1: every process) is covered already. */
+/*
+ * Nothing to do when the pid (-1: every process) is covered already. source NULL: the link rests at first,
+ * and so below.
+ */
 int spot_attach(struct spot *s, const struct attach_source *source, pid_t pid, struct errmsg *e);
 /*
  * The same for leave sites of one module, which come and go together where the kernel can do that.
@@ -60,6 +65,13 @@ void spots_attach(struct spot *const *spots, size_t n, const struct attach_sourc
  */
 #define SPOT_ALL 0
 void spots_detach(struct spot *const *spots, size_t n, pid_t pid);
+/* All links rest from now on. Without waiting for the kernel: probe_detach_is_done() tells. */
+void spots_rest(struct spot *const *spots, size_t n);
+/*
+ * Attaches what rests. Links of processes that have ended are dropped, others that cannot be attached go on
+ * resting: their number.
+ */
+size_t spots_resume(struct spot *const *spots, size_t n, const struct attach_source *source);
 /* A file that has been written to, or is waited for by a writer, and is probed; NULL: none. */
 struct module *spots_changed(struct spot *const *spots, size_t n);
 /* All links of the spots in this file, which have gone when this returns. */

@@ -55,7 +55,7 @@ static void figures_hold_the_calls_that_did_not_return(void **state)
 	assert_int_equal(s.n_slow, 3);
 	assert_int_equal(s.n_slow, in_names);
 	assert_int_equal(s.max_ns, 612400000);
-	assert_false(s.max_is_open);
+	assert_int_equal(s.max_reason, WIRE_END_RETURN);
 	assert_int_equal(s.n_unseen, 2);
 	summary_counts(&counts, p, 1);
 	assert_int_equal(counts.n_slow, 3);
@@ -63,7 +63,7 @@ static void figures_hold_the_calls_that_did_not_return(void **state)
 	assert_int_equal(summary_init(&s, p, 2), 0);
 	assert_int_equal(s.n_slow, 2); /* one returned, one is unfinished */
 	assert_int_equal(s.max_ns, 11000000000);
-	assert_true(s.max_is_open);
+	assert_int_equal(s.max_reason, WIRE_END_TASK_END);
 	summary_deinit(&s);
 	profile_free(p);
 }

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -429,27 +430,29 @@ def an_endpoint_for_another_build_is_left_out():
 
 VARIANTS = """[mine]
 summary = x
-exe = phases-gcc-O2
-endpoint = request;as=here;file=*/phases-gcc-O2
-endpoint = phase_pipe;as=elsewhere;file=!*/phases-gcc-O2
+exe = NAME
+endpoint = request;as=here;file=*/NAME
+endpoint = phase_pipe;as=elsewhere;file=!*/NAME
 """
 
 
 @cases(["-p", "--exe", "--exe link", "command", "found"])
 def variants(how):
     """By whatever the programs are named, endpoints for other ones are no part of the result."""
-    program = TARGETS / "phases-gcc-O2"
-    with folder() as path, Target("phases-gcc-O2", "-w", "a=sleep:30") as target:
-        (path / "mine").write_text(VARIANTS)
+    name = f"variants-{os.getpid()}"  # what other tests run side by side is not found
+    with folder() as path:
+        program = pathlib.Path(shutil.copy(TARGETS / "phases-gcc-O2", path / name))
+        (path / "mine").write_text(VARIANTS.replace("NAME", name))
         (path / "link").symlink_to(program)
-        named = {"-p": ["-p", target.pid], "--exe": ["--exe", program], "--exe link": ["--exe", path / "link"],
-                 "command": ["--", program, "a=sleep:30"], "found": []}[how]
-        options = ["--preset-file", path / "mine", "--preset", "mine", "--min-duration", "1ms", *named]
-        with Spanprof("run", "-o", path / "out.json", "--format", "json", *options) as command:
-            command.wait_attached()
-            if how != "command":
-                target.play()
-            status = command.finish(None if how == "command" else signal.SIGINT)
+        with Target(program, "-w", "a=sleep:30") as target:
+            named = {"-p": ["-p", target.pid], "--exe": ["--exe", program], "--exe link": ["--exe", path / "link"],
+                     "command": ["--", program, "a=sleep:30"], "found": []}[how]
+            options = ["--preset-file", path / "mine", "--preset", "mine", "--min-duration", "1ms", *named]
+            with Spanprof("run", "-o", path / "out.json", "--format", "json", *options) as command:
+                command.wait_attached()
+                if how != "command":
+                    target.play()
+                status = command.finish(None if how == "command" else signal.SIGINT)
         check(status == 0, command.stderr)
         profile = load(path / "out.json")
         check([e["name"] for e in profile.endpoints] == ["here"], f"{profile.endpoints}")

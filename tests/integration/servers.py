@@ -176,19 +176,19 @@ class MariaDB(Server):
                 "--innodb-flush-log-at-trx-commit=0"]
 
     def answers(self):
-        return try_run(["mariadb", "--no-defaults", "-S", self.socket, "-e", "select 1"])
+        return try_run(["mariadb", "--no-defaults", "-S", self.socket, "-e", "select 1"]) and self.is_alone()
 
     def sql(self, text):
         """Statements in one session in batch mode, each a command; a quit follows."""
         return run(["mariadb", "--no-defaults", "-S", self.socket, "-B", "-N"], text=text)
 
+    def is_alone(self):
+        sockets = pathlib.Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()
+        return sum(s.endswith(str(self.socket)) for s in sockets) == 1  # it listens
+
     def wait_for_quits(self):
         """A client does not wait for the answer to its quit; the server closes the connection behind it."""
-        def is_alone():
-            sockets = pathlib.Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()
-            return sum(s.endswith(str(self.socket)) for s in sockets) == 1  # it listens
-
-        wait_until(is_alone, "connections are closed")
+        wait_until(self.is_alone, "connections are closed")
 
 
 CGI = """#!/bin/sh

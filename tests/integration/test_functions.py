@@ -160,6 +160,7 @@ def mariadb(handling):
     script = "select 1;\n" * plain + "select nosuch from nosuch.nosuch;\n" * failing + "selec 1;\n" * syntax
     with Server() as server:
         server.sql("delimiter //\n" + PROCEDURE.replace(";\ncreate", "//\ncreate").replace("end;", "end//"))
+        server.wait_for_quits()
 
         def work():
             run(["mariadb", "--no-defaults", "-S", server.socket, "-B", "-N", "--force"], text=script)

@@ -7,6 +7,7 @@ import glob
 import os
 import pathlib
 import pwd
+import random
 import re
 import shutil
 import signal
@@ -17,10 +18,16 @@ import tempfile
 from harness import DEADLINE, Failure, Skip, check, need_program, stop, wait_until
 
 
+# Below those that the kernel gives to clients: no connection has one until its server is there. None comes twice.
+PORTS = iter(random.sample(range(20000, 32768), 1000))
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    for port in PORTS:
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
+    raise Failure("no port is free")
 
 
 def run(command, seconds=DEADLINE, text=None):

@@ -3,6 +3,7 @@
 
 Each class is a context manager that starts the server, waits until it answers, and stops it by id.
 """
+import contextlib
 import glob
 import os
 import pathlib

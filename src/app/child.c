@@ -11,13 +11,11 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/user.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
+#include "app/rights.h"
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -89,24 +87,6 @@ static int why_not(int error_fd, int status, const char *name, struct errmsg *e)
 			"cannot hold '%s' at its start: %s (is it traced already, as by strace -f, or ptrace forbidden here?); start it first and name it with -p",
 			name, strerror(f.error));
 	return errmsg_set(e, -f.error, "cannot start '%s': %s", name, strerror(f.error));
-}
-
-/*
- * Whether the kernel has left out rights that the program's file gives, because it is traced: it would
- * run as another program than its user asked for.
- */
-static bool lost_rights(pid_t pid)
-{
-	char path[64];
-	struct statvfs fs;
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	if (child_keeps_rights() || stat(path, &st) || statvfs(path, &fs) || fs.f_flag & ST_NOSUID)
-		return false;
-	return ((st.st_mode & S_ISUID) && st.st_uid != geteuid()) ||
-	       ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getegid()) ||
-	       getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
 bool child_is_held(const struct child *c)
@@ -257,7 +237,7 @@ int child_start(char **command, const sigset_t *mask, struct child *ret,
 					  strerror(errno));
 	if (!WIFSTOPPED(status))
 		return why_not(fd, status, command[0], e);
-	if (lost_rights(c.pid))
+	if (!child_keeps_rights() && rights_are_lost(c.pid))
 		return refuse(&c, command[0], e);
 	process_read(c.pid, &p, NULL);
 	c.start_ticks = p.start_ticks;

@@ -155,6 +155,37 @@ def command_exit_status():
 @test
 def command_with_rights_of_its_own():
     """A set-user-ID program runs with its rights or, where the kernel would leave them out, not at all."""
+    with folder_of_another() as path:
+        (path / "touch").chmod(0o4755)
+        for more in ("", "cap_sys_ptrace,"):
+            subprocess.run(["setcap", f"{more}cap_bpf,cap_perfmon,cap_dac_read_search=ep", path / "spanprof"], check=True)
+            done = touch_as_another(path)
+            if more:
+                check(done.returncode == 0 and (path / "made").stat().st_uid == 0, done.stderr)
+            else:
+                check(done.returncode == 1 and "CAP_SYS_PTRACE" in done.stderr, done.stderr)
+                check(not (path / "made").exists(), "the command has not run")
+
+
+@cases(["no_new_privs", "nothing more", "more"])
+def command_whose_file_gives(what):
+    """It is refused only where the tracing takes something from it."""
+    names = "bpf", "perfmon", "dac_read_search"
+    have = ",".join(f"+{n}" for n in names)
+    options = ["--inh-caps", have, "--ambient-caps", have, *(["--no-new-privs"] if what == "no_new_privs" else [])]
+    with folder_of_another() as path:
+        if what == "no_new_privs":
+            (path / "touch").chmod(0o4755)
+        else:
+            subprocess.run(["setcap", ("cap_bpf" if what == "nothing more" else "cap_bpf,cap_kill") + "=ep", path / "touch"],
+                           check=True)
+        done = touch_as_another(path, *options)
+        check((path / "made").exists() == (what != "more") == (done.returncode == 0), done.stderr)
+
+
+@contextlib.contextmanager
+def folder_of_another():
+    """One in which any user may make files, with spanprof and a program whose files may get rights."""
     need_program("setcap")
     with folder() as path:
         path.chmod(0o777)
@@ -163,17 +194,14 @@ def command_with_rights_of_its_own():
         for name, source in ("spanprof", SPANPROF), ("touch", shutil.which("touch")):
             shutil.copy(source, path / name)
             (path / name).chmod(0o755)
-        (path / "touch").chmod(0o4755)
-        for more in ("", "cap_sys_ptrace,"):
-            subprocess.run(["setcap", f"{more}cap_bpf,cap_perfmon,cap_dac_read_search=ep", path / "spanprof"], check=True)
-            done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", path / "spanprof", "run",
-                                   "--endpoint", "libc.so.6:malloc", "--", path / "touch", path / "made"],
-                                  capture_output=True, text=True, timeout=60, check=False)
-            if more:
-                check(done.returncode == 0 and (path / "made").stat().st_uid == 0, done.stderr)
-            else:
-                check(done.returncode == 1 and "CAP_SYS_PTRACE" in done.stderr, done.stderr)
-                check(not (path / "made").exists(), "the command has not run")
+        yield path
+
+
+def touch_as_another(path, *options):
+    """`options`: of setpriv."""
+    return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *options, path / "spanprof", "run",
+                           "--endpoint", "libc.so.6:malloc", "--", path / "touch", path / "made"],
+                          capture_output=True, text=True, timeout=60, check=False)
 
 
 # Runs a program and traces all that it forks, as strace -f does; ends with its exit status.

@@ -337,10 +337,10 @@ static json_t *row_endpoint(struct writer *w, uint32_t i)
 		(json_int_t)l->n_enter, "ended", (json_int_t)l->n_leave, "slow",
 		(json_int_t)s.n_slow, "end_unknown", (json_int_t)s.n_unseen, "unwound",
 		(json_int_t)l->n_unwound, "sum_ns", (json_int_t)l->sum_ns, "p50_ns",
-		(json_int_t)latency_quantile(l, 0.50), "p90_ns",
-		(json_int_t)latency_quantile(l, 0.90), "p99_ns",
-		(json_int_t)latency_quantile(l, 0.99), "max_ns", (json_int_t)s.max_ns, "histogram",
-		histogram_array(l), "profiled", (json_int_t)s.n_profiled, "unfinished",
+		(json_int_t)summary_quantile(&s, w->p, l, 0.50), "p90_ns",
+		(json_int_t)summary_quantile(&s, w->p, l, 0.90), "p99_ns",
+		(json_int_t)summary_quantile(&s, w->p, l, 0.99), "max_ns", (json_int_t)s.max_ns,
+		"histogram", histogram_array(l), "profiled", (json_int_t)s.n_profiled, "unfinished",
 		(json_int_t)s.n_unfinished, "completeness", summary_completeness(&s), "names",
 		names_array(w, &s), "tree", tree_array(&tree));
 }

@@ -19,6 +19,23 @@ double summary_completeness(const struct summary *s)
 	return s->n_due ? (double)s->n_kept / s->n_due : 1.0;
 }
 
+uint64_t summary_quantile(const struct summary *s, const struct profile *p, const struct latency *l,
+			  double q)
+{
+	uint64_t rank = (uint64_t)(q * s->n_returned);
+
+	if (s->n_returned != l->n_leave)
+		return latency_quantile(l, q);
+	rank += rank < q * s->n_returned;
+	for (size_t i = s->spans.n; i-- > 0;) {
+		const struct profile_span *span = &p->spans.at[s->spans.at[i]];
+
+		if (profile_span_returned(span) && --rank == 0)
+			return summary_span_ns(span);
+	}
+	return 0;
+}
+
 void summary_deinit(struct summary *s)
 {
 	vec_free(&s->spans);
@@ -72,6 +89,7 @@ static int add_name(struct summary *s, struct hash *index, const struct profile_
 static void add_counts(struct summary *s, const struct profile_span *span)
 {
 	s->n_profiled += span->n_samples > 0;
+	s->n_returned += profile_span_returned(span);
 	s->n_unfinished += span->end_reason == WIRE_END_TASK_END;
 	s->n_due += span->n_due;
 	s->n_kept += span->n_kept;

@@ -19,6 +19,7 @@ struct summary {
 	uint64_t max_ns;   /* of them all */
 	uint64_t n_unseen; /* calls whose end was not seen, without those left by an exception */
 	uint64_t n_profiled;
+	uint64_t n_returned; /* spans */
 	uint64_t n_unfinished;
 	uint16_t max_reason; /* enum wire_end_reason of the longest call, if a span tells */
 	uint64_t n_due;      /* snapshots, over all spans */
@@ -34,6 +35,12 @@ void summary_counts(struct summary *ret, const struct profile *p, uint32_t endpo
 void summary_totals(struct summary *ret, const struct profile *p);
 void summary_deinit(struct summary *s);
 
+/*
+ * The q-quantile (0 < q < 1) of the calls that returned, of which l is the histogram: by the spans where each of
+ * them has one, else by the histogram, which is off by up to 6 %. 0: none has returned.
+ */
+uint64_t summary_quantile(const struct summary *s, const struct profile *p, const struct latency *l,
+			  double q);
 /* 1 when none were due. */
 double summary_completeness(const struct summary *s);
 

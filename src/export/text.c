@@ -115,18 +115,6 @@ static void print_run(struct text *t)
 	line_end(l);
 }
 
-/* By the spans where each call has one, else by the histogram, which is off by up to 6 %. */
-static uint64_t quantile(const struct text *t, const struct latency *l, const struct summary *s,
-			 double q)
-{
-	uint64_t rank = (uint64_t)(q * s->spans.n);
-
-	if (s->spans.n != l->n_leave)
-		return latency_quantile(l, q);
-	rank += rank < q * s->spans.n;
-	return summary_span_ns(&t->p->spans.at[s->spans.at[s->spans.n - rank]]);
-}
-
 static void print_calls(struct text *t, const struct profile_endpoint *e, const struct summary *s)
 {
 	const struct latency *lat = &e->latency;
@@ -151,9 +139,11 @@ static void print_calls(struct text *t, const struct profile_endpoint *e, const 
 		fact(l, LINE_PLAIN, buf);
 	}
 	if (lat->n_leave) {
-		snprintf(buf, sizeof(buf), "p50 %s", duration(n, quantile(t, lat, s, 0.50)));
+		snprintf(buf, sizeof(buf), "p50 %s",
+			 duration(n, summary_quantile(s, t->p, lat, 0.50)));
 		fact(l, LINE_PLAIN, buf);
-		snprintf(buf, sizeof(buf), "p99 %s", duration(n, quantile(t, lat, s, 0.99)));
+		snprintf(buf, sizeof(buf), "p99 %s",
+			 duration(n, summary_quantile(s, t->p, lat, 0.99)));
 		fact(l, LINE_PLAIN, buf);
 	}
 	if (s->max_ns) {

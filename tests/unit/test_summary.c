@@ -68,6 +68,31 @@ static void figures_hold_the_calls_that_did_not_return(void **state)
 	profile_free(p);
 }
 
+/* By the spans where all calls that returned have one, whatever became of the others; all else is guessed. */
+static void quantiles_are_those_of_spans(void **state)
+{
+	struct profile *p = sample_profile_empty();
+	struct latency l = {.n_leave = 3, .max_ns = 1000};
+	struct summary s = {};
+
+	l.bucket[latency_bucket(500)] = 3;
+	for (uint32_t ns = 500; ns < 505; ns++) {
+		sample_span(p, 1, "x", 1, 1);
+		p->spans.at[p->spans.n - 1].end_ns = p->spans.at[p->spans.n - 1].start_ns + ns;
+		p->spans.at[p->spans.n - 1].end_reason =
+			ns % 2 ? WIRE_END_TASK_END : WIRE_END_RETURN;
+	}
+	assert_int_equal(summary_init(&s, p, 1), 0);
+	assert_int_equal(summary_quantile(&s, p, &l, 0.01), 500);
+	assert_int_equal(summary_quantile(&s, p, &l, 0.50), 502);
+	assert_int_equal(summary_quantile(&s, p, &l, 0.99), 504);
+	l.n_leave = l.bucket[latency_bucket(500)] = 4;
+	assert_int_equal(summary_quantile(&s, p, &l, 0.50), latency_quantile(&l, 0.50));
+	assert_int_equal(summary_quantile(&s, p, &(struct latency){}, 0.50), 0);
+	summary_deinit(&s);
+	profile_free(p);
+}
+
 static void nothing_due_is_complete(void **state)
 {
 	struct profile *p = sample_profile_empty();
@@ -100,6 +125,7 @@ int main(void)
 		cmocka_unit_test(spans_are_ordered_and_counted),
 		cmocka_unit_test(names_are_grouped),
 		cmocka_unit_test(figures_hold_the_calls_that_did_not_return),
+		cmocka_unit_test(quantiles_are_those_of_spans),
 		cmocka_unit_test(nothing_due_is_complete),
 		cmocka_unit_test(totals_are_over_all_endpoints),
 	};

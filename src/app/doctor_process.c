@@ -136,9 +136,10 @@ static void format_coverage(const struct coverage *c, char *buf, size_t n)
 	/* Not all is never 100 %. */
 	if (share > 99.9 && c->covered_bytes < c->code_bytes)
 		share = 99.9;
-	used += (size_t)snprintf(buf, n, "%s%.*f %% of %" PRIu64 " KB",
+	used += (size_t)snprintf(buf, n, "%s%.*f %% of %" PRIu64 " KB%s",
 				 c->is_cut ? "at least " : "", share < 100 ? 1 : 0, share,
-				 (c->code_bytes + 999) / 1000);
+				 (c->code_bytes + 999) / 1000,
+				 c->lies ? " (its header of .text says more)" : "");
 	for (size_t i = 0; i < shown && used < n; i++)
 		used += (size_t)snprintf(buf + used, n - used, "%s%.48s", i ? ", " : " (not ",
 					 c->without[i]);

@@ -148,11 +148,13 @@ int coverage_read(struct module *m, struct symtab *st, struct coverage *ret)
 	struct search search = {.covered = &covered, .st = st};
 	struct coverage c = {0};
 	struct section text;
+	uint64_t n;
 	int r;
 
-	if (!section_find(m, ".text", &text) || text.bytes > UINT64_MAX - text.vaddr)
+	if (!section_find(m, ".text", &text) || !(n = module_code_bytes(m, text.vaddr)))
 		return -ENOENT;
-	search.text = (struct range){text.vaddr, text.vaddr + text.bytes};
+	c.lies = text.bytes > n;
+	search.text = (struct range){text.vaddr, text.vaddr + (c.lies ? n : text.bytes)};
 	r = module_each_cfi(m, add_range, &covered);
 	if (r >= 0) {
 		c.is_cut = r;

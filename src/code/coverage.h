@@ -23,9 +23,10 @@ struct coverage {
 	size_t n_without;                              /* functions with a symbol that have none */
 	char without[COVERAGE_NAMES][SYMTAB_NAME_MAX]; /* the first of them, printable */
 	bool is_cut;                                   /* too many entries: there is more */
+	bool lies; /* .text is said to be larger than what there is, which was looked at */
 };
 
-/* st may be NULL. 0, -ENOENT: the module has no .text (what there is may still be found), or -ENOMEM. */
+/* st may be NULL. 0, -ENOENT: the module has no .text in a segment (rules may be found all the same), or -ENOMEM. */
 int coverage_read(struct module *m, struct symtab *st, struct coverage *ret);
 
 #endif

@@ -301,6 +301,16 @@ size_t module_read_code(const struct module *m, uint64_t vaddr, void *buf, size_
 	return left ? module_read(m, off, buf, n < left ? n : left) : 0;
 }
 
+uint64_t module_code_bytes(const struct module *m, uint64_t vaddr)
+{
+	uint64_t off, in_file, in_segment = layout_bytes_at(&m->layout, vaddr, &off);
+
+	if (!in_segment || off >= m->bytes)
+		return 0;
+	in_file = m->bytes - off;
+	return in_segment < in_file ? in_segment : in_file;
+}
+
 struct Elf *module_elf(struct module *m)
 {
 	if (m->elf_tried)

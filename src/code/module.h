@@ -68,6 +68,8 @@ bool module_offset_of_vaddr(const struct module *m, uint64_t vaddr, uint64_t *re
 
 /* Code bytes at an ELF virtual address: up to n bytes copied, the count copied is returned. */
 size_t module_read_code(const struct module *m, uint64_t vaddr, void *buf, size_t n);
+/* How many there are up to the end of the segment and of the file; 0 when vaddr is in none. */
+uint64_t module_code_bytes(const struct module *m, uint64_t vaddr);
 /* File bytes at an offset: up to n bytes copied, the count copied is returned. */
 size_t module_read(const struct module *m, uint64_t file_off, void *buf, size_t n);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_coverage.c: how much of this very program has unwind data, and which functions have none. */
+#include <elf.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,14 +30,52 @@ __asm__(".text\n"
 	"coverage_too: .cfi_startproc\n	.fill 5, 1, 0x90\n	ret\n	.cfi_endproc\n"
 	".size coverage_too, . - coverage_too\n");
 
-static struct module *open_self(const struct self *self)
+static struct module *open_bytes(const char *data, size_t n)
 {
 	AUTO_CLOSE int fd = memfd_create("test", MFD_CLOEXEC);
 	struct module *m = NULL;
 
-	assert_int_equal(write(fd, self->data, self->n), self->n);
+	assert_int_equal(write(fd, data, n), n);
 	assert_int_equal(module_open_fd(&m, TAKE_FD(fd), "/self", NULL), 0);
 	return m;
+}
+
+static struct module *open_self(const struct self *self)
+{
+	return open_bytes(self->data, self->n);
+}
+
+static Elf64_Shdr *find_text(char *data)
+{
+	Elf64_Ehdr *h = (Elf64_Ehdr *)data;
+	Elf64_Shdr *s = (Elf64_Shdr *)(data + h->e_shoff);
+	const char *names = data + s[h->e_shstrndx].sh_offset;
+
+	while (strcmp(names + s->sh_name, ".text") != 0)
+		s++;
+	return s;
+}
+
+static void header_that_lies(void **state)
+{
+	const struct self *self = *state;
+	AUTO_FREE char *copy = memcpy(malloc(self->n), self->data, self->n);
+	struct coverage honest, c;
+	struct module *m = open_self(self);
+
+	assert_int_equal(coverage_read(m, NULL, &honest), 0);
+	assert_false(honest.lies);
+	module_unref(m);
+	find_text(copy)->sh_size = UINT64_MAX / 2;
+	m = open_bytes(copy, self->n);
+	assert_int_equal(coverage_read(m, NULL, &c), 0);
+	assert_true(c.lies);
+	assert_in_range(c.code_bytes, honest.code_bytes, self->n);
+	module_unref(m);
+	find_text(copy)->sh_addr = UINT64_MAX / 2;
+	m = open_bytes(copy, self->n);
+	assert_int_equal(coverage_read(m, NULL, &c), -ENOENT);
+	module_unref(m);
 }
 
 static void one_function_without(void **state)
@@ -75,6 +116,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_function_without),
 		cmocka_unit_test(without_symbols),
+		cmocka_unit_test(header_that_lies),
 	};
 
 	return cmocka_run_group_tests_name("coverage", tests, self_setup, self_teardown);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "code/cfi_entry.h"
 #include "code/cfi_rule.h"
@@ -240,19 +241,11 @@ static int scan(struct cfi_table *t)
 
 static bool search_index(const struct cfi_table *t, uint64_t addr, uint64_t *ret_fde)
 {
-	size_t low = 0, high = t->index.n;
+	size_t n = search_first(t->index.at, t->index.n, e, e->start <= addr);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (t->index.at[mid].start <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	if (!low || addr >= t->index.at[low - 1].end)
+	if (!n || addr >= t->index.at[n - 1].end)
 		return false;
-	*ret_fde = t->index.at[low - 1].entry;
+	*ret_fde = t->index.at[n - 1].entry;
 	return true;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "code/section.h"
 
@@ -97,17 +98,9 @@ static void count_bytes(const struct ranges *covered, struct range text, struct 
 
 static bool is_covered(const struct ranges *covered, uint64_t addr)
 {
-	size_t low = 0, high = covered->n;
+	size_t n = search_first(covered->at, covered->n, r, r->start <= addr);
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (covered->at[mid].start <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low && addr < covered->at[low - 1].end;
+	return n && addr < covered->at[n - 1].end;
 }
 
 static bool look_at(void *ctx, const struct symtab_symbol *sym)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "base/vec.h"
 
 enum {
@@ -95,21 +96,13 @@ static int keep(struct nearest_symbol *s, uint64_t address, const char *name, si
 /* Of several names of one address the first is kept. */
 static int offer_symbol(struct filter *f, uint64_t address, const char *name, size_t n)
 {
-	size_t lo = 0, hi = f->n;
+	size_t at = search_first(f->pcs, f->n, pc, *pc < address);
 	int r = 0;
 
 	if (!f->lowest.address || address < f->lowest.address)
 		r = keep(&f->lowest, address, name, n);
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (f->pcs[mid] < address)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (!r && lo < f->n && address > f->best[lo].address)
-		r = keep(&f->best[lo], address, name, n);
+	if (!r && at < f->n && address > f->best[at].address)
+		r = keep(&f->best[at], address, name, n);
 	return r;
 }
 
@@ -326,19 +319,11 @@ bool kallsyms_is_hidden(const char *path)
 
 const char *kallsyms_find(const struct kallsyms *k, uint64_t pc, uint64_t *ret_off)
 {
-	size_t lo = 0, hi = k->symbols.n;
 	uint32_t low = (uint32_t)pc;
+	size_t lo = search_first(k->symbols.at, k->symbols.n, s, s->low <= low);
 
 	if (pc < TEXT_BASE)
 		return NULL;
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (k->symbols.at[mid].low <= low)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
 	if (lo == 0 || low - k->symbols.at[lo - 1].low >= FUNCTION_MAX_BYTES)
 		return NULL;
 	/* Of several names of one address the first is the function's; the rest are labels and aliases. */

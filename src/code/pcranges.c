@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/search.h"
+
 enum {
 	RANGES_OF_STEP = 4,
 	ALL_MAX = 1 << 19, /* of all units, of all functions of one, or inside one */
@@ -28,17 +30,9 @@ void pcranges_sort(struct pcranges *r)
 const struct pcrange *pcranges_find(const struct pcranges *r, uint64_t addr)
 {
 	const struct pcrange *best = NULL;
-	size_t lo = 0, hi = r->v.n;
+	size_t n = search_first(r->v.at, r->v.n, p, p->lo <= addr);
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (r->v.at[mid].lo <= addr)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	for (size_t i = lo; i > 0 && lo - i < 64; i--) {
+	for (size_t i = n; i > 0 && n - i < 64; i--) {
 		const struct pcrange *x = &r->v.at[i - 1];
 
 		if (addr < x->hi && (!best || x->hi - x->lo < best->hi - best->lo))

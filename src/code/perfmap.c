@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "base/vec.h"
 #include "code/rootfile.h"
 
@@ -189,19 +190,11 @@ static void sort_entries(struct perfmap *m)
 const char *perfmap_find(struct perfmap *m, uint64_t pc, uint64_t *ret_start)
 {
 	const struct entry *best = NULL;
-	size_t lo = 0, hi;
+	size_t n;
 
 	sort_entries(m);
-	hi = m->entries.n;
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (m->entries.at[mid].start <= pc)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	for (size_t i = lo, seen = 0; i > 0 && seen < SCAN_MAX; i--, seen++) {
+	n = search_first(m->entries.at, m->entries.n, e, e->start <= pc);
+	for (size_t i = n, seen = 0; i > 0 && seen < SCAN_MAX; i--, seen++) {
 		const struct entry *e = &m->entries.at[i - 1];
 
 		if (pc - e->start >= m->max_size)

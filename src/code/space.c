@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/search.h"
 #include "base/strpool.h"
 #include "base/vec.h"
 #include "code/module_cache.h"
@@ -296,17 +297,7 @@ static void set_module(struct space_range *r, struct module *m)
 /* First range that ends above addr: its index, or the number of ranges. */
 static size_t lower_bound(const struct space *s, uint64_t addr)
 {
-	size_t low = 0, high = s->ranges.n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (s->ranges.at[mid].end <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return search_first(s->ranges.at, s->ranges.n, r, r->end <= addr);
 }
 
 int space_add_range(struct space *s, const struct space_range *r)

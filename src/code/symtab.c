@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "code/bounds.h"
 #include "code/debugdata.h"
 #include "code/debugfile_priv.h"
@@ -370,17 +371,7 @@ static bool label_reaches(struct symtab *st, const struct symtab_symbol *label, 
 /* Number of entries at or below rel. */
 static size_t entries_up_to(const struct symtab *st, uint32_t rel)
 {
-	size_t lo = 0, hi = st->n_index;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (st->index[mid].rel <= rel)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
+	return search_first(st->index, st->n_index, e, e->rel <= rel);
 }
 
 bool symtab_find_addr(struct symtab *st, uint64_t vaddr, struct symtab_symbol *ret)

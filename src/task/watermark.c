@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/search.h"
 
 enum { MARKS_MAX_DEFAULT = 4096 };
 
@@ -20,17 +21,7 @@ uint64_t watermark_key(const char *source, const char *service, const char *inst
 /* The first index whose key is not below `key`. */
 static size_t lower_bound(const struct watermarks *w, uint64_t key)
 {
-	size_t low = 0, high = w->marks.n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (w->marks.at[mid].key < key)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return search_first(w->marks.at, w->marks.n, m, m->key < key);
 }
 
 static void drop_oldest(struct watermarks *w)

@@ -73,9 +73,7 @@ struct probes *probes_free(struct probes *p)
 	for (size_t i = 0; i < p->slots.n; i++)
 		endpoint_free(p->slots.at[i].ep);
 	vec_free(&p->slots);
-	for (size_t i = 0; i < p->warnings.n; i++)
-		free(p->warnings.at[i]);
-	vec_free(&p->warnings);
+	warnings_deinit(&p->warnings);
 	vec_free(&p->processes);
 	binaries_free(p->binaries);
 	free(p->debug_dirs);
@@ -111,39 +109,9 @@ bool probes_nameless(const struct probes *p, uint32_t ep_id)
 	return ep_id < p->slots.n && p->slots.at[ep_id].nameless;
 }
 
-/* Whether they differ in the process at most: all those of one file lack the same. */
-static bool is_same_warning(const char *a, const char *b)
-{
-	static const char before[] = "process ";
-	static const size_t n = sizeof(before) - 1;
-
-	while (*a && *a == *b) {
-		if (!strncmp(a, before, n) && !strncmp(b, before, n)) {
-			a += n + strspn(a + n, "0123456789");
-			b += n + strspn(b + n, "0123456789");
-			continue;
-		}
-		a++;
-		b++;
-	}
-	return *a == *b;
-}
-
-void probes_warn(struct probes *p, const char *text)
-{
-	char *copy;
-
-	for (size_t i = 0; i < p->warnings.n; i++)
-		if (is_same_warning(p->warnings.at[i], text))
-			return;
-	copy = strdup(text);
-	if (copy && vec_push(&p->warnings, copy) < 0)
-		free(copy);
-}
-
 const char *probes_next_warning(struct probes *p)
 {
-	return p->next_warning < p->warnings.n ? p->warnings.at[p->next_warning++] : NULL;
+	return warnings_next(&p->warnings);
 }
 
 static struct process *find_process(struct probes *p, pid_t pid)
@@ -282,7 +250,7 @@ static void leave_changed(struct probes *p)
 		text, sizeof(text),
 		"%.300s is written to while it is probed: the probes in it are taken off, which would break what is in it then; what starts from now on is probed anew",
 		module_path(m));
-	probes_warn(p, text);
+	warnings_add(&p->warnings, text);
 	module_let_go(m);
 }
 

@@ -163,7 +163,7 @@ static int attach_plan(struct probes *p, uint32_t ep_id, const struct resolve_in
 	if (r < 0)
 		return r;
 	if (plan->warning[0])
-		probes_warn(p, plan->warning);
+		warnings_add(&p->warnings, plan->warning);
 	p->slots.at[ep_id].nameless |= plan->nameless;
 	if (endpoint_target(p->slots.at[ep_id].ep)->kind != ENDPOINT_USDT)
 		endpoint_found(p->slots.at[ep_id].ep, f->name);
@@ -226,7 +226,7 @@ int probes_attach(struct probes *p, const struct resolve_input *in,
 		if (!first.text[0])
 			first = why;
 		if (n > 1)
-			probes_warn(p, why.text);
+			warnings_add_missing(&p->warnings, i, in->pid, why.text);
 	}
 	if (n_attached || n == 0)
 		return 0;
@@ -271,5 +271,5 @@ void probes_use_rets(struct probes *p, uint32_t ep_id)
 		text, sizeof(text),
 		"%s is called from where no return can be probed: its own returns are, which costs each call about 1 us, on virtual machines up to 12 us",
 		endpoint_display(slot->ep));
-	probes_warn(p, text);
+	warnings_add(&p->warnings, text);
 }

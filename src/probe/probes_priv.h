@@ -13,6 +13,7 @@
 #include "probe/probes.h"
 #include "probe/retsites.h"
 #include "probe/spot.h"
+#include "probe/warnings.h"
 
 struct slot {
 	struct endpoint *ep; /* owned */
@@ -41,8 +42,7 @@ struct probes {
 	VEC(struct slot) slots;
 	VEC(struct spot *) spots; /* entry, end and uretprobe spots; owned */
 	VEC(struct process) processes;
-	VEC(char *) warnings; /* owned */
-	size_t next_warning;
+	struct warnings warnings;
 };
 
 /* Endpoints are given as bits. */
@@ -57,9 +57,6 @@ static inline const struct attach_source *probes_source(const struct probes *p,
 {
 	return p->rests || (p->is_draining && kind == WIRE_P_ENTER) ? NULL : &p->options.source;
 }
-
-/* One line, unless it has been told. */
-void probes_warn(struct probes *p, const char *text);
 
 /* These endpoints in one process. The first message is kept when nothing could be attached. */
 int probes_attach(struct probes *p, const struct resolve_input *in,

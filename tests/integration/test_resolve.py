@@ -86,8 +86,10 @@ def why_no_name_is_near(names):
 def what_a_file_lacks_is_said_once():
     """Not for each of its processes."""
     with Target("scenes", "returns") as a, Target("scenes", "returns") as b:
-        status, _, err = spanprof("run", "-p", f"{a.pid},{b.pid}", "-e", "request", "-e", "nosuchfunction", "--for", "100ms")
+        status, _, err = spanprof("run", "-p", f"{a.pid},{b.pid}", "-e", "request", "-e", "nosuchfunction",
+                                  "-e", "usdt:no:such", "--for", "100ms")
         check(status == 0 and err.count("nosuchfunction") == 1 and f"(process {a.pid})" in err, err)
+        check(err.count("no USDT probe no:such") == 1, err)
 
 
 @test

@@ -285,6 +285,27 @@ static bool is_stdout(const char *path)
 	       !strcmp(path, "/proc/self/fd/1");
 }
 
+/* Of one file --format may say something else than its name: it was meant for that. Of several, who knows. */
+static int choose_format(const struct run_options *o, const struct export_format *named,
+			 struct run_output *out)
+{
+	const struct export_format *guessed = export_guess(out->path);
+
+	if (named && guessed && named != guessed && o->outputs.n > 1) {
+		log_error(
+			"--format %s would be for every -o, but the name of '%s' says %s; without --format each has the format that its name says",
+			named->name, out->path, guessed->name);
+		return EXIT_USAGE;
+	}
+	out->format = named ? named : guessed;
+	if (out->format)
+		return 0;
+	log_error(
+		"-o: cannot tell the format of '%s' from its name; add --format text, folded, pprof, json, html or otlp",
+		out->path);
+	return EXIT_USAGE;
+}
+
 int run_options_check_outputs(struct run_options *o)
 {
 	const struct export_format *named = NULL;
@@ -295,14 +316,10 @@ int run_options_check_outputs(struct run_options *o)
 		return EXIT_FAILED;
 	for (size_t i = 0; i < o->outputs.n; i++) {
 		struct run_output *out = &o->outputs.at[i];
+		int r = choose_format(o, named, out);
 
-		out->format = named ? named : export_guess(out->path);
-		if (!out->format) {
-			log_error(
-				"-o: cannot tell the format of '%s' from its name; add --format text, folded, pprof, json, html or otlp",
-				out->path);
-			return EXIT_USAGE;
-		}
+		if (r)
+			return r;
 		if (is_stdout(out->path))
 			out->path = "-";
 	}

@@ -230,7 +230,7 @@ static void formats_of_outputs(void **state)
 {
 	struct line l;
 	const struct run_options *o =
-		good(&l, "run -p 1 -e f -o a.json -o b.pb.gz -o /dev/stdout --period 5ms"
+		good(&l, "run -p 1 -e f -o a -o b.txt -o /dev/stdout --period 5ms"
 			 " --format text");
 
 	assert_int_equal(o->outputs.n, 3);
@@ -246,6 +246,10 @@ static void formats_of_outputs(void **state)
 	assert_string_equal(o->outputs.at[0].path, "-");
 	assert_string_equal(o->outputs.at[0].format->name, "folded");
 	run_options_deinit(&l.o);
+	o = good(&l, "run -p 1 -e f -o a.txt --format folded");
+	assert_string_equal(o->outputs.at[0].format->name, "folded");
+	run_options_deinit(&l.o);
+	refused("run -p 1 -e f -o a.json -o b.pb.gz --format json");
 	refused("run -p 1 -e f -o nameless");
 	refused("run -p 1 -e f -o a.json --format xml");
 }

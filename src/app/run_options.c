@@ -24,6 +24,7 @@ enum {
 	OPT_FOR,
 	OPT_MAX_SAMPLES,
 	OPT_MAX_PARALLEL,
+	OPT_MAX_OVERHEAD,
 	OPT_FROM_START,
 	OPT_FORMAT,
 	OPT_DEBUG_DIRS,
@@ -49,6 +50,7 @@ static const struct option long_options[] = {
 	{"for", required_argument, NULL, OPT_FOR},
 	{"max-samples", required_argument, NULL, OPT_MAX_SAMPLES},
 	{"max-parallel", required_argument, NULL, OPT_MAX_PARALLEL},
+	{"max-overhead", required_argument, NULL, OPT_MAX_OVERHEAD},
 	{"from-start", no_argument, NULL, OPT_FROM_START},
 	{"output", required_argument, NULL, 'o'},
 	{"format", required_argument, NULL, OPT_FORMAT},
@@ -99,6 +101,14 @@ static int get_count(const char *option, const char *text, uint64_t *ret)
 	return 0;
 }
 
+static int get_share(const char *option, const char *text, uint32_t *ret)
+{
+	if (parse_percent(text, ret) || !*ret)
+		return bad_value(option, text,
+				 "a share of the CPU time from 0.01% to 100%, such as 1%");
+	return 0;
+}
+
 static int get_pids(struct run_options *o, char *text)
 {
 	static const char separators[] = ", \t\n"; /* as pidof and pgrep print them */
@@ -139,6 +149,8 @@ static int parse_limit(struct run_options *o, int option)
 		return get_count("--max-samples", optarg, &o->max_samples);
 	case OPT_MAX_PARALLEL:
 		return get_count("--max-parallel", optarg, &o->max_parallel);
+	case OPT_MAX_OVERHEAD:
+		return get_share("--max-overhead", optarg, &o->max_overhead_ppm);
 	case OPT_RING:
 		return get_size("--ring", optarg, 1 << 30, &o->ring_bytes);
 	case OPT_WINDOW:

@@ -44,8 +44,9 @@ struct run_options {
 	uint64_t for_ns;      /* 0: until interrupted */
 	uint64_t max_samples; /* 0: no limit */
 	uint64_t max_parallel;
-	uint64_t ring_bytes;   /* 0: default */
-	uint64_t window_bytes; /* 0: default */
+	uint32_t max_overhead_ppm; /* of the CPU time of what is profiled; 0: no limit */
+	uint64_t ring_bytes;       /* 0: default */
+	uint64_t window_bytes;     /* 0: default */
 };
 
 /* 0, or EXIT_USAGE after one message on stderr. recording: `record`, which takes one -o and no format. */

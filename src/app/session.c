@@ -144,6 +144,7 @@ static int new_engine(struct session *s, bool recording)
 		.ring_bytes = o->ring_bytes,
 		.max_window = o->window_bytes,
 		.kernel_stacks = !o->no_kernel,
+		.max_overhead_ppm = o->max_overhead_ppm,
 		.follow_forks = !o->no_fork,
 		.without_end = !(need & ENDPOINT_NEEDS_END),
 		.without_uret = o->leave != LEAVE_URETPROBE && !(need & ENDPOINT_NEEDS_URETPROBE),
@@ -435,6 +436,8 @@ static int loop(struct session *s)
 			return session_fail_capture(s, s->write_error);
 		hints_warnings(s->engine);
 		tell_silence(s, now_ns);
+		if (!s->o->max_overhead_ppm)
+			costly_look(&s->costly, s->engine, now_ns);
 		tell_hanging(s, now_ns);
 		if (session_read_signals(s))
 			return 0;
@@ -470,6 +473,8 @@ static int finish(struct session *s, struct profile *p)
 	r = engine_finish(s->engine, s->end_ns);
 
 	p->duration_ns = s->end_ns - p->start_mono_ns;
+	if (s->o->max_overhead_ppm)
+		engine_turns(s->engine, s->end_ns, &p->turns);
 	if (!r)
 		r = read_latencies(s, p);
 	if (r)

@@ -80,6 +80,8 @@ int session_write_totals(struct session *s)
 
 	for (uint32_t i = 0; i < s->n_endpoints && !r; i++)
 		r = capture_write_latency(s->writer, i, &p->endpoints.at[i + 1].latency);
+	if (!r && p->turns.share_ppm)
+		r = capture_write_turns(s->writer, &p->turns);
 	if (!r)
 		r = capture_write_totals(s->writer, p->duration_ns, &p->counters);
 	return r;

@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "app/child.h"
+#include "app/costly.h"
 #include "app/files_limit.h"
 #include "app/session.h"
 #include "app/specs.h"
@@ -34,6 +35,7 @@ struct session {
 	uint64_t end_ns;
 	bool hurried; /* the user does not want to wait for the rest of the end, either */
 	bool silence_told;
+	struct costly costly;
 	uint64_t hanging_told_ns; /* when the last call that was told of began */
 	uint64_t next_hanging_ns;
 	size_t n_hanging;

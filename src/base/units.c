@@ -95,6 +95,19 @@ int parse_size(const char *text, uint64_t *ret_bytes)
 	return parse_with_units(text, sizes, ARRAY_SIZE(sizes), ret_bytes);
 }
 
+int parse_percent(const char *text, uint32_t *ret_ppm)
+{
+	static const struct unit percents[] = {{"%", 10000}, {"", 10000}};
+	uint64_t ppm;
+	int r = parse_with_units(text, percents, ARRAY_SIZE(percents), &ppm);
+
+	if (!r && ppm > 1000000)
+		r = -ERANGE;
+	if (!r)
+		*ret_ppm = (uint32_t)ppm;
+	return r;
+}
+
 const char *format_duration(char *buf, size_t n, uint64_t ns)
 {
 	if (ns < 1000)

@@ -345,6 +345,15 @@ static json_t *row_endpoint(struct writer *w, uint32_t i)
 		names_array(w, &s), "tree", tree_array(&tree));
 }
 
+static json_t *probed_object(const struct writer *w)
+{
+	const struct profile_turns *t = &w->p->turns;
+
+	return json_pack("{s:f, s:I, s:I, s:I, s:I}", "max_overhead", t->share_ppm / 1e6,
+			 "duration_ns", (json_int_t)t->probed_ns, "turns", (json_int_t)t->n_turns,
+			 "cost_ns", (json_int_t)t->cost_ns, "cpu_ns", (json_int_t)t->cpu_ns);
+}
+
 static json_t *run_object(const struct writer *w)
 {
 	time_t seconds = w->p->start_real_ns / 1000000000;
@@ -359,6 +368,8 @@ static json_t *run_object(const struct writer *w)
 		      json_sprintf("%s.%09" PRIu64 "Z", text, w->p->start_real_ns % 1000000000),
 		      "start_mono_ns", (json_int_t)w->p->start_mono_ns, "duration_ns",
 		      (json_int_t)w->p->duration_ns);
+	if (o && w->p->turns.share_ppm && json_object_set_new(o, "probed", probed_object(w)))
+		return NULL;
 	if (o && w->p->only_kept)
 		json_object_set_new(o, "population", json_string("kept spans"));
 	return o;

@@ -301,6 +301,12 @@ static int fill_comments(struct pprof *b, Pprof__Profile *m)
 	r = add_comment(b, "spanprof: host %.200s, kernel %.200s",
 			strpool_get(p->strings, p->hostname),
 			strpool_get(p->strings, p->kernel_release));
+	if (!r && p->turns.share_ppm)
+		r = add_comment(b,
+				"probed for %" PRIu64 " of %" PRIu64 " ns, in %" PRIu64
+				" turns, to stay below %.4g %% of the CPU time",
+				p->turns.probed_ns, p->duration_ns, p->turns.n_turns,
+				p->turns.share_ppm / 1e4);
 	if (!r)
 		r = add_comment(b,
 				"completeness: %.4f (%" PRIu64 " of %" PRIu64

@@ -115,11 +115,36 @@ static void print_run(struct text *t)
 	line_end(l);
 }
 
+/* Figures of calls are those of the time in which they were looked at. */
+static void print_turns(struct text *t)
+{
+	const struct profile_turns *turns = &t->p->turns;
+	double probed_s = (double)turns->probed_ns / NS_PER_SECOND;
+	double run_s = (double)t->p->duration_ns / NS_PER_SECOND;
+	struct line *l = &t->line;
+
+	if (!turns->share_ppm)
+		return;
+	if (turns->n_turns <= 1 && probed_s > 0.9 * run_s)
+		line_text(l, LINE_DIM, "probed all the time");
+	else
+		line_printf(l, LINE_DIM,
+			    "probed %.3g %% of the time, in %" PRIu64 " turn%s of %.2g s",
+			    run_s > 0 ? 100 * probed_s / run_s : 0, turns->n_turns,
+			    turns->n_turns == 1 ? "" : "s",
+			    turns->n_turns ? probed_s / (double)turns->n_turns : 0);
+	if (turns->cpu_ns)
+		line_printf(l, LINE_DIM, ", which cost about %.3g %% of the CPU time",
+			    100 * (double)turns->cost_ns / (double)turns->cpu_ns);
+	line_printf(l, LINE_DIM, " (--max-overhead %g%%)", turns->share_ppm / 1e4);
+	line_end(l);
+}
+
 static void print_calls(struct text *t, const struct profile_endpoint *e, const struct summary *s)
 {
 	const struct latency *lat = &e->latency;
 	struct line *l = &t->line;
-	double seconds = t->p->duration_ns / 1e9;
+	double seconds = profile_probed_ns(t->p) / 1e9;
 	char buf[64], n[32];
 
 	line_text(l, LINE_BOLD, string(t, e->name));
@@ -537,6 +562,7 @@ int text_write(const struct profile *p, const struct export_options *o, FILE *ou
 
 	line_init(&t.line, out, o->columns, o->color);
 	print_run(&t);
+	print_turns(&t);
 	for (uint32_t i = 1; i < p->endpoints.n; i++) {
 		if (p->endpoints.at[i].absent)
 			continue;

@@ -75,6 +75,11 @@ const char *end_reason_name(unsigned int reason)
 	return reason < WIRE_END_MAX ? reason_names[reason] : reason_names[0];
 }
 
+uint64_t profile_probed_ns(const struct profile *p)
+{
+	return p->turns.share_ppm ? p->turns.probed_ns : p->duration_ns;
+}
+
 bool profile_span_returned(const struct profile_span *s)
 {
 	return s->end_reason == WIRE_END_RETURN || s->end_reason == WIRE_END_END_PROBE;

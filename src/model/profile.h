@@ -191,6 +191,15 @@ struct profile_endpoint {
 	struct latency latency;
 };
 
+/* Functions were probed in turns, so that this cost less than a share of the processes' CPU time. */
+struct profile_turns {
+	uint32_t share_ppm; /* of the CPU time: the limit; 0: they were probed all the time */
+	uint64_t n_turns;
+	uint64_t probed_ns; /* calls that began in this time were looked at */
+	uint64_t cost_ns;   /* an estimate */
+	uint64_t cpu_ns;    /* that the processes used */
+};
+
 struct profile {
 	struct strpool *strings; /* owned */
 	VEC(struct profile_module) modules;
@@ -206,7 +215,8 @@ struct profile {
 	uint64_t start_mono_ns;
 	uint64_t start_real_ns; /* CLOCK_REALTIME at start_mono_ns */
 	uint64_t duration_ns;   /* of the run */
-	uint32_t hostname;      /* string */
+	struct profile_turns turns;
+	uint32_t hostname; /* string */
 	bool only_kept; /* read from a store: how many calls there were is not known, only these spans */
 	uint32_t kernel_release; /* string */
 	struct profile_index
@@ -216,6 +226,9 @@ struct profile {
 /* An empty profile with every table's reserved index 0 in place. */
 int profile_new(struct profile **ret);
 struct profile *profile_free(struct profile *p);
+
+/* For how long calls that began were counted: divisor of rates. */
+uint64_t profile_probed_ns(const struct profile *p);
 
 /*
  * Interning: the index of the equal entry, which is added when there is none yet. 0, -ENOMEM or

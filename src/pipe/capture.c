@@ -170,6 +170,20 @@ int capture_write_latency(struct capture_writer *w, uint32_t ep_id, const struct
 	return finish_block(w, CAPTURE_LATENCY);
 }
 
+int capture_write_turns(struct capture_writer *w, const struct profile_turns *t)
+{
+	const struct capture_turns_head head = {
+		.share_ppm = t->share_ppm,
+		.n_turns = t->n_turns,
+		.probed_ns = t->probed_ns,
+		.cost_ns = t->cost_ns,
+		.cpu_ns = t->cpu_ns,
+	};
+
+	put(w, &head, sizeof(head));
+	return finish_block(w, CAPTURE_TURNS);
+}
+
 static void put_counter(struct capture_writer *w, unsigned int id, uint64_t value)
 {
 	const char *name = counter_name(id);

@@ -18,6 +18,7 @@
 #include "base/errmsg.h"
 #include "model/counters.h"
 #include "model/latency.h"
+#include "model/profile.h"
 
 enum {
 	CAPTURE_VERSION = 3,
@@ -34,6 +35,7 @@ enum capture_type {
 	CAPTURE_LATENCY, /* struct capture_latency */
 	CAPTURE_TOTALS,  /* struct capture_totals */
 	CAPTURE_END,     /* struct capture_end */
+	CAPTURE_TURNS,   /* struct profile_turns: only where functions were probed in turns */
 	CAPTURE_TYPE_MAX
 };
 
@@ -88,6 +90,7 @@ int capture_write_space(struct capture_writer *w, uint32_t tgid, uint32_t as_id,
 int capture_write_record(struct capture_writer *w, const void *record, size_t bytes);
 int capture_write_symbol(struct capture_writer *w, const struct capture_symbol *s);
 int capture_write_latency(struct capture_writer *w, uint32_t ep_id, const struct latency *l);
+int capture_write_turns(struct capture_writer *w, const struct profile_turns *t);
 /* The last block but one: duration of the run and all counters. Then writes END. */
 int capture_write_totals(struct capture_writer *w, uint64_t duration_ns, const struct counters *c);
 
@@ -103,6 +106,7 @@ struct capture_reader {
 	int (*record)(void *ctx, const void *record, size_t bytes);
 	int (*symbol)(void *ctx, const struct capture_symbol *s);
 	int (*latency)(void *ctx, uint32_t ep_id, const struct latency *l);
+	int (*turns)(void *ctx, const struct profile_turns *t);
 	int (*totals)(void *ctx, uint64_t duration_ns, const struct counters *c);
 	void *ctx;
 };

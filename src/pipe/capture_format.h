@@ -78,6 +78,16 @@ struct capture_latency_head {
 };
 _Static_assert(sizeof(struct capture_latency_head) == 8, "capture_latency_head");
 
+struct capture_turns_head {
+	uint32_t share_ppm;
+	uint32_t pad;
+	uint64_t n_turns;
+	uint64_t probed_ns;
+	uint64_t cost_ns;
+	uint64_t cpu_ns;
+};
+_Static_assert(sizeof(struct capture_turns_head) == 40, "capture_turns_head");
+
 struct capture_totals_head {
 	uint64_t duration_ns;
 	uint32_t n_counters;

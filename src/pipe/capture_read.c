@@ -165,6 +165,24 @@ static int read_latency(struct reading *rd, struct cursor *c)
 	return rd->to->latency ? rd->to->latency(rd->to->ctx, h.ep_id, &l) : 0;
 }
 
+static int read_turns(struct reading *rd, struct cursor *c)
+{
+	struct capture_turns_head h;
+
+	get(c, &h, sizeof(h));
+	if (c->bad || !h.share_ppm || h.share_ppm > 1000000)
+		return malformed(rd, "bad turns");
+	if (!rd->to->turns)
+		return 0;
+	return rd->to->turns(rd->to->ctx, &(struct profile_turns){
+						  .share_ppm = h.share_ppm,
+						  .n_turns = h.n_turns,
+						  .probed_ns = h.probed_ns,
+						  .cost_ns = h.cost_ns,
+						  .cpu_ns = h.cpu_ns,
+					  });
+}
+
 static void set_counter(struct counters *c, const char *name, uint64_t value)
 {
 	for (unsigned int id = 0; id < COUNTER_MAX; id++)
@@ -226,6 +244,8 @@ static int read_payload(struct reading *rd, const struct capture_block_header *h
 		return read_symbol(rd, &c);
 	case CAPTURE_LATENCY:
 		return read_latency(rd, &c);
+	case CAPTURE_TURNS:
+		return read_turns(rd, &c);
 	case CAPTURE_TOTALS:
 		return read_totals(rd, &c);
 	case CAPTURE_END:

@@ -28,6 +28,7 @@ static int load(struct engine *en, struct errmsg *e)
 		.without_sleepable = options->without_names,
 		.without_plain = options->without_nameless,
 		.end_sleeps = options->end_sleeps,
+		.may_rest = options->max_overhead_ppm > 0,
 	};
 	struct probe_programs programs;
 	int r = options->is_measured ? 0 : attach_source_read(&probes->source, e);
@@ -36,6 +37,8 @@ static int load(struct engine *en, struct errmsg *e)
 		return r;
 	if (!options->is_measured)
 		rules_measure(&probes->source, &probes->rules);
+	if (options->max_overhead_ppm)
+		trapcost_measure(&probes->source, &en->cost);
 	kern.multi_uprobes = probes->source.multi;
 	pipeline.live = true;
 	r = kern_new(&en->kern, &kern, e);
@@ -139,6 +142,8 @@ static int apply_sampling(struct engine *e, struct errmsg *msg)
 	if (period_ns == e->period_ns)
 		return 0;
 	e->period_ns = period_ns;
+	if (e->rests)
+		return 0;
 	return kern_sampling(e->kern, gates_tick(period_ns), msg);
 }
 
@@ -195,7 +200,7 @@ static void handle_retsite(struct engine *e, const struct wire_retsite *w)
 		engine_user_counters(e)->v[COUNTER_MAPS_UNREADABLE]++;
 }
 
-static int on_record(void *ctx, const void *data, size_t bytes)
+int engine_on_record(void *ctx, const void *data, size_t bytes)
 {
 	struct engine *e = ctx;
 	const struct wire_header *h = data;
@@ -216,6 +221,7 @@ static int on_record(void *ctx, const void *data, size_t bytes)
 		handle_retsite(e, data);
 		break;
 	default:
+		e->n_snapshots += h->kind == WIRE_K_SNAPSHOT;
 		r = pipeline_push(e->pipeline, data, bytes);
 	}
 	if (!r && e->options.on_record)
@@ -243,7 +249,9 @@ int engine_dispatch(struct engine *e, uint64_t now_ns)
 			return r;
 	}
 	engine_retry(e, now_ns);
-	r = kern_poll(e->kern, 0, on_record, e);
+	r = kern_poll(e->kern, 0, engine_on_record, e);
+	if (r >= 0)
+		r = engine_turn(e, now_ns);
 	if (e->options.lazy_ring && !e->members.all.n && !e->watches.n && !e->gates.all.n)
 		kern_ring_unmap(e->kern);
 	probes_tidy(e->probes, now_ns);
@@ -256,14 +264,14 @@ int engine_finish(struct engine *e, uint64_t now_ns)
 
 	if (e->period_ns)
 		kern_walk_stuck(e->kern);
-	r = kern_poll(e->kern, 0, on_record, e);
+	r = kern_poll(e->kern, 0, engine_on_record, e);
 	while (e->gates.all.n) {
 		const struct wire_gate_key key = e->gates.all.at[0].key;
 
 		engine_clear_gate(e, key.ep_id, key.instance_id);
 	}
 	if (r >= 0)
-		r = kern_poll(e->kern, 0, on_record, e);
+		r = kern_poll(e->kern, 0, engine_on_record, e);
 	if (r >= 0)
 		r = pipeline_finish(e->pipeline, now_ns);
 	return r < 0 ? r : 0;

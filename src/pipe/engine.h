@@ -54,6 +54,8 @@ struct engine_options {
 	/* Not both: none will have an expression; each endpoint is entered as those with one are. */
 	bool without_names;
 	bool without_nameless;
+	/* Of the processes' CPU time, in millionths: functions are probed in turns. 0: always. */
+	uint32_t max_overhead_ppm;
 	bool end_sleeps; /* some endpoint reads memory when a call ends: see kern.h */
 	void (*on_event)(void *ctx, const struct engine_event *event); /* may be NULL */
 	/* Every record as it came, after the pipeline has used it: for the capture file. May be NULL. */
@@ -130,6 +132,8 @@ int engine_latency(struct engine *e, uint32_t ep_id, struct latency *ret);
 int engine_n_threads(struct engine *e, uint32_t ep_id, uint64_t *ret);
 /* BPF counters and user-space counters together. */
 int engine_counters(struct engine *e, struct counters *ret);
+/* Of an engine with max_overhead_ppm: what came of it. */
+void engine_turns(const struct engine *e, uint64_t now_ns, struct profile_turns *ret);
 /* Run time of the BPF programs, while it is counted: see bpftime.h. */
 int engine_runtime(const struct engine *e, struct bpftime *ret);
 struct pipeline *engine_pipeline(struct engine *e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * engine_priv.h: what the parts of the engine share: engine.c, its life, gates and results;
- * engine_processes.c, the processes that it follows.
+ * engine_processes.c, the processes that it follows; engine_turns.c, when they are probed.
  */
 #ifndef SPANPROF_PIPE_ENGINE_PRIV_H
 #define SPANPROF_PIPE_ENGINE_PRIV_H
@@ -11,6 +11,8 @@
 #include "pipe/gates.h"
 #include "pipe/limits.h"
 #include "pipe/members.h"
+#include "pipe/turns.h"
+#include "probe/trapcost.h"
 
 struct watch {
 	struct wire_file_key file;
@@ -38,6 +40,13 @@ struct engine {
 	size_t next_retry;        /* index into members */
 	uint64_t awaits_since_ns; /* a file of the last command; 0: none */
 	pid_t held;               /* 0: none; see engine_hold() */
+	struct turns turns;       /* all-zero: not begun, or always on */
+	struct trapcost cost;     /* of a probe that is met */
+	uint64_t next_turn_ns;    /* look at the turns */
+	uint64_t cpu_ns;          /* that members were seen to use */
+	uint64_t n_snapshots;     /* that came */
+	uint64_t switch_ns;       /* that attaching and detaching has cost at most */
+	bool rests;               /* kern rests */
 };
 
 struct counters *engine_user_counters(struct engine *e);
@@ -46,6 +55,12 @@ struct counters *engine_user_counters(struct engine *e);
 void engine_on_fork(struct engine *e, const struct wire_proc *w);
 void engine_on_exec(struct engine *e, const struct wire_proc *w);
 void engine_on_exit(struct engine *e, const struct wire_proc *w);
+
+/* A record of the ring, or one of our own: used, and handed on. 0 or negative errno. */
+int engine_on_record(void *ctx, const void *data, size_t bytes);
+
+/* Takes the probes off, or puts them back, when it is time. 0 or negative errno. */
+int engine_turn(struct engine *e, uint64_t now_ns);
 
 /* Looks again for endpoints in one of the processes, when it is time. */
 void engine_retry(struct engine *e, uint64_t now_ns);

@@ -17,7 +17,8 @@ struct member {
 	struct process process;
 	uint32_t instance_id;
 	uint32_t as_id;
-	bool forked; /* became a member by fork: probes and return sites are its parent's */
+	uint64_t cpu_ns; /* when it was last looked at; 0: it was not */
+	bool forked;     /* became a member by fork: probes and return sites are its parent's */
 };
 
 struct members {

@@ -214,11 +214,22 @@ static int on_latency(void *ctx, uint32_t ep_id, const struct latency *l)
 	return 0;
 }
 
+static int on_turns(void *ctx, const struct profile_turns *t)
+{
+	struct replay *r = ctx;
+
+	pipeline_profile(r->pipeline)->turns = *t;
+	return 0;
+}
+
 static int check_totals(struct replay *r, uint64_t end_ns, const struct counters *c)
 {
 	const struct profile *p = pipeline_profile(r->pipeline);
 	struct errmsg why = {};
 	int e = capture_check_totals(&r->check, end_ns, c, &why);
+
+	if (!e && p->turns.probed_ns > end_ns - p->start_mono_ns)
+		e = errmsg_set(&why, -EBADMSG, "functions were probed for longer than the run");
 
 	for (uint32_t i = 1; i < p->endpoints.n && !e; i++)
 		e = capture_check_latency(&r->check, i - 1, &p->endpoints.at[i].latency, &why);
@@ -257,6 +268,7 @@ static int read_twice(struct replay *r, FILE *in)
 		.space = on_space,
 		.record = on_record,
 		.latency = on_latency,
+		.turns = on_turns,
 		.totals = on_totals,
 		.ctx = r,
 	};

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/arch.h"
@@ -327,4 +328,18 @@ uint64_t process_own_capabilities(void)
 	if (syscall(SYS_capget, &h, data) != 0)
 		return 0;
 	return (uint64_t)data[1].effective << 32 | data[0].effective;
+}
+
+int process_cpu_ns(pid_t pid, uint64_t *ret)
+{
+	clockid_t clock;
+	struct timespec t;
+	int r = clock_getcpuclockid(pid, &clock);
+
+	if (r)
+		return -r;
+	if (clock_gettime(clock, &t))
+		return -errno;
+	*ret = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return 0;
 }

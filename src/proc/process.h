@@ -89,4 +89,7 @@ uint64_t process_own_capabilities(void);
 /* True while the process is there and is the same one. */
 bool process_is_alive(const struct process *p);
 
+/* What its threads have used of the CPUs since it began. 0 or negative errno. */
+int process_cpu_ns(pid_t pid, uint64_t *ret);
+
 #endif

@@ -548,6 +548,13 @@ function fillEndpoints() {
 	fillNames();
 }
 
+function probed(run) {
+	const p = run.probed;
+
+	return p ? `; probed for ${duration(p.duration_ns)}, in ${p.turns} turn${p.turns === 1 ? "" : "s"}, ` +
+		`to stay below ${p.max_overhead * 100} % of the CPU time` : "";
+}
+
 function fillHead() {
 	const c = data.completeness;
 	const losses = Object.entries(data.losses);
@@ -558,7 +565,7 @@ function fillHead() {
 	document.title = `spanprof: ${names}`;
 	byId("title").textContent = names || "spanprof";
 	byId("run").textContent = `${duration(data.run.duration_ns)} from ${data.run.start} on ` +
-		`${data.run.host}, kernel ${data.run.kernel}`;
+		`${data.run.host}, kernel ${data.run.kernel}${probed(data.run)}`;
 	complete.textContent = `complete ${(Math.floor(c.ratio * 1000) / 10).toFixed(1)} %: ` +
 		`${c.snapshots_kept} of ${c.snapshots_due} snapshots kept, ` +
 		`${c.stacks_incomplete} with incomplete stacks`;

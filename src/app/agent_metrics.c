@@ -129,13 +129,9 @@ static void write_calls(struct agent *a, FILE *f)
 	    cost);
 }
 
-static void write_agent(struct agent *a, FILE *f)
+/* Of the agent itself. */
+static void write_own(struct agent *a, const struct profiler_stats *ps, FILE *f)
 {
-	struct instances_stats is;
-	struct profiler_stats ps;
-
-	instances_stats(a->instances, &is);
-	profiler_stats(a->profiler, &ps);
 	one(f, "uptime_seconds", "gauge", "Since the agent was started.",
 	    (double)(clock_mono_ns() - a->started_ns) / 1e9);
 	one(f, "cpu_seconds_total", "counter", "CPU time of the agent itself.",
@@ -151,7 +147,25 @@ static void write_agent(struct agent *a, FILE *f)
 	one(f, "budget_refused_total", "counter",
 	    "Times that new spans were refused for the budget.", (double)a->budget.n_refused);
 	one(f, "resident_bytes", "gauge", "Memory of the agent.", (double)a->rss_bytes);
-	one(f, "table_bytes", "gauge", "Of that, symbols and stacks.", (double)ps.profile_bytes);
+	one(f, "table_bytes", "gauge", "Of that, symbols and stacks.", (double)ps->profile_bytes);
+	one(f, "refused_calls_total", "counter",
+	    "System calls of the agent that its filter refused; never, unless a library has changed.",
+	    (double)callfilter_n_refused());
+	one(f, "reloads_total", "counter", "Times that the rules were loaded anew.",
+	    (double)a->counts.n_reloads);
+	one(f, "reloads_failed_total", "counter", "Times that new rules were refused.",
+	    (double)a->counts.n_reloads_failed);
+	one(f, "log_suppressed_total", "counter", "Log lines not written, to bound the log.",
+	    (double)a->counts.n_log_suppressed);
+	one(f, "engine_renewed_total", "counter", "Times that the engine was made anew.",
+	    (double)ps->n_renewed);
+}
+
+static void write_processes(struct agent *a, const struct profiler_stats *ps, FILE *f)
+{
+	struct instances_stats is;
+
+	instances_stats(a->instances, &is);
 	one(f, "instances", "gauge", "Instances that are up.", (double)is.n_instances);
 	one(f, "instances_refused_total", "counter",
 	    "Processes left out because of limits.instances.", (double)is.n_refused);
@@ -166,10 +180,14 @@ static void write_agent(struct agent *a, FILE *f)
 	    "Matching processes whose forks and ends only a look at /proc finds: there are too many.",
 	    (double)a->counts.n_not_followed);
 	one(f, "attached_processes", "gauge", "Processes with probes in them now.",
-	    (double)ps.n_processes);
+	    (double)ps->n_processes);
 	one(f, "attach_failed_total", "counter", "Processes that could not be attached.",
-	    (double)ps.n_attach_failed);
-	one(f, "open_spans", "gauge", "Spans that are being profiled.", (double)ps.n_open_spans);
+	    (double)ps->n_attach_failed);
+}
+
+static void write_spans(struct agent *a, const struct profiler_stats *ps, FILE *f)
+{
+	one(f, "open_spans", "gauge", "Spans that are being profiled.", (double)ps->n_open_spans);
 	one(f, "spans_total", "counter", "Spans handed to the sinks.", (double)a->counts.n_spans);
 	one(f, "spans_unwanted_total", "counter",
 	    "Spans profiled that no task took: another name, or its spans were used up.",
@@ -178,38 +196,26 @@ static void write_agent(struct agent *a, FILE *f)
 	    (double)a->counts.n_snapshots);
 	one(f, "snapshots_due_total", "counter", "Snapshots that were due in them.",
 	    (double)a->counts.n_snapshots_due);
-	one(f, "refused_calls_total", "counter",
-	    "System calls of the agent that its filter refused; never, unless a library has changed.",
-	    (double)callfilter_n_refused());
-	one(f, "reloads_total", "counter", "Times that the rules were loaded anew.",
-	    (double)a->counts.n_reloads);
-	one(f, "reloads_failed_total", "counter", "Times that new rules were refused.",
-	    (double)a->counts.n_reloads_failed);
-	one(f, "log_suppressed_total", "counter", "Log lines not written, to bound the log.",
-	    (double)a->counts.n_log_suppressed);
-	one(f, "engine_renewed_total", "counter", "Times that the engine was made anew.",
-	    (double)ps.n_renewed);
 }
 
 /*
  * Counted by the kernel when the rules ask for it (agent.bpf_stats), or the machine's administrator did
  * (sysctl kernel.bpf_stats_enabled).
  */
-static void write_bpf(struct agent *a, FILE *f)
+static void write_bpf(struct agent *a, const struct profiler_stats *ps, FILE *f)
 {
-	struct profiler_stats ps;
+	struct bpftime bpf = ps->bpf;
 
-	profiler_stats(a->profiler, &ps);
-	if (watch_runtime(a->watch, &ps.bpf))
+	if (watch_runtime(a->watch, &bpf))
 		return;
 	one(f, "bpf_stats", "gauge",
 	    "1: the run time of BPF programs is counted for this agent; 0: only target_cost is known.",
 	    a->stats_fd >= 0);
 	one(f, "bpf_run_seconds_total", "counter",
 	    "Time that the agent's BPF programs have run in other processes, while it was counted.",
-	    (double)ps.bpf.run_ns / 1e9);
+	    (double)bpf.run_ns / 1e9);
 	one(f, "bpf_runs_total", "counter", "Runs of them, while they were counted.",
-	    (double)ps.bpf.n_runs);
+	    (double)bpf.n_runs);
 }
 
 static void write_store(struct agent *a, FILE *f)
@@ -227,16 +233,20 @@ static void write_store(struct agent *a, FILE *f)
 
 char *agent_metrics(struct agent *a)
 {
+	struct profiler_stats ps;
 	char *text = NULL;
 	size_t n;
 	FILE *f = open_memstream(&text, &n);
 
 	if (!f)
 		return NULL;
-	write_agent(a, f);
+	profiler_stats(a->profiler, &ps);
+	write_own(a, &ps, f);
+	write_processes(a, &ps, f);
+	write_spans(a, &ps, f);
 	write_tasks(a, f);
 	write_calls(a, f);
-	write_bpf(a, f);
+	write_bpf(a, &ps, f);
 	write_losses(a, f);
 	write_links(a, f);
 	write_store(a, f);

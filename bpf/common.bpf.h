@@ -28,6 +28,19 @@ static __always_inline __u32 bounded(__u32 i, __u32 n)
  */
 #define forget(x) ((x) += *(volatile __u32 *)&always_zero)
 
+/*
+ * For every program of a uprobe. From Linux 6.13 on the JIT compiler gives a program that needs much stack
+ * one of its CPU's, as if it could not be met there by itself. But a uprobe's program sleeps while a page
+ * of the target is fetched, and is preempted: another thread of the target then runs it on the same CPU, and
+ * both write to one stack. A program with a tail call keeps that of its thread, and the verifier takes one
+ * for such even if it is never made.
+ */
+static __always_inline void on_own_stack(void)
+{
+	if (knob_never)
+		asm volatile("call 12" ::: "r0", "r1", "r2", "r3", "r4", "r5", "memory");
+}
+
 static __always_inline void count(__u32 id)
 {
 	__u64 *n = bpf_map_lookup_elem(&counters, &id);

@@ -20,6 +20,9 @@ const volatile __u32 knob_wake_bytes __weak = 0;    /* unread bytes that wake th
 const volatile __u32 knob_tick_bytes __weak = 0;    /* of each ring in tick_rings that are used */
 const volatile __u32 knob_count_hits __weak = 0; /* function probes count how often they are met */
 
+/* Written by nobody. */
+const volatile __u32 knob_never __weak = 0; /* see on_own_stack() */
+
 /* Written by user space while running; read by BPF. */
 __u32 members_gen __weak = 1;        /* changes with `members` */
 __u32 gates_gen __weak = 1;          /* changes with `gates` */

@@ -348,6 +348,7 @@ static __always_inline int enter(struct pt_regs *ctx, bool may_sleep)
 SEC("uprobe")
 int span_enter(struct pt_regs *ctx)
 {
+	on_own_stack();
 	hit_count(ctx);
 	return enter(ctx, false);
 }
@@ -355,6 +356,7 @@ int span_enter(struct pt_regs *ctx)
 SEC("uprobe.s")
 int span_enter_sleepable(struct pt_regs *ctx)
 {
+	on_own_stack();
 	hit_count(ctx);
 	return enter(ctx, true);
 }
@@ -428,6 +430,7 @@ static __always_inline int leave(struct pt_regs *ctx, bool is_uret, bool may_sle
 SEC("uprobe")
 int span_leave(struct pt_regs *ctx)
 {
+	on_own_stack();
 	hit_count(ctx);
 	return leave(ctx, false, false);
 }
@@ -436,6 +439,7 @@ int span_leave(struct pt_regs *ctx)
 SEC("uprobe.s")
 int span_leave_sleepable(struct pt_regs *ctx)
 {
+	on_own_stack();
 	hit_count(ctx);
 	return leave(ctx, false, true);
 }
@@ -443,6 +447,7 @@ int span_leave_sleepable(struct pt_regs *ctx)
 SEC("uprobe")
 int span_uret(struct pt_regs *ctx)
 {
+	on_own_stack();
 	hit_count(ctx);
 	return leave(ctx, true, false);
 }
@@ -475,6 +480,7 @@ static __always_inline int leave_at_ret(struct pt_regs *ctx, bool may_sleep)
 SEC("uprobe")
 int span_ret(struct pt_regs *ctx)
 {
+	on_own_stack();
 	hit_count(ctx);
 	return leave_at_ret(ctx, false);
 }
@@ -482,6 +488,7 @@ int span_ret(struct pt_regs *ctx)
 SEC("uprobe.s")
 int span_ret_sleepable(struct pt_regs *ctx)
 {
+	on_own_stack();
 	hit_count(ctx);
 	return leave_at_ret(ctx, true);
 }
@@ -528,6 +535,7 @@ static __always_inline int end(struct pt_regs *ctx, bool may_sleep)
 SEC("uprobe")
 int span_end(struct pt_regs *ctx)
 {
+	on_own_stack();
 	hit_count(ctx);
 	return end(ctx, false);
 }
@@ -535,6 +543,7 @@ int span_end(struct pt_regs *ctx)
 SEC("uprobe.s")
 int span_end_sleepable(struct pt_regs *ctx)
 {
+	on_own_stack();
 	hit_count(ctx);
 	return end(ctx, true);
 }

@@ -3,7 +3,7 @@
  * srcline.c: DWARF look-ups through libdw.
  *
  * Three steps, each cached: address -> compilation unit (.debug_aranges, else the ranges of all
- * units), unit -> functions with their ranges, function -> the calls that are inlined in it. So each DIE
+ * units), unit -> functions with their ranges, function -> the calls that are inlined in it (inlined). So each DIE
  * is read once, and all that depends on what the file says is paid for out of one budget.
  * libdw caches abbreviations, lines and units by itself and cannot be told to forget them, so
  * the whole handle is closed when the work done through it passes a limit.
@@ -23,15 +23,13 @@
 #include "code/dies.h"
 #include "code/dwarffile.h"
 #include "code/elffile.h"
+#include "code/inlined.h"
 #include "code/pcranges.h"
 
 enum {
 	DEPTH_MAX = 64,
-	UNIT_STEPS_MAX = 4 << 20,     /* while the functions of one unit are listed */
-	FUNCTION_STEPS_MAX = 1 << 18, /* while the inlined calls of one function are */
-	TOTAL_STEPS_MAX = 64 << 20,   /* of all together, as often as they are listed */
-	FUNCTION_NODES_MAX = 1 << 16,
-	NODES_OF_STEP = 16,
+	UNIT_STEPS_MAX = 4 << 20,   /* while the functions of one unit are listed */
+	TOTAL_STEPS_MAX = 64 << 20, /* of all together, as often as they are listed */
 	LINE_BYTES_OF_STEP = 2,
 	OPENED_BYTES_OF_STEP = 256,
 	UNITS_MAX = 1 << 17,
@@ -53,22 +51,6 @@ struct unit {
 	bool lines_counted;
 };
 
-/* An inlined call, or a block; those inside of it follow it. */
-struct node {
-	uint64_t die;
-	uint32_t first_range;
-	uint32_t n_ranges;
-	uint32_t next; /* the first one that is not inside */
-	unsigned int depth;
-	bool is_inlined;
-};
-
-struct function {
-	uint64_t die;
-	VEC(struct node) nodes; /* in the order of the file */
-	struct pcranges ranges;
-};
-
 struct srcline {
 	int fd;     /* borrowed */
 	int alt_fd; /* borrowed, or owned as `own_alt_fd`; -1: none */
@@ -78,7 +60,7 @@ struct srcline {
 	bool units_listed;
 	VEC(struct unit *) open_units; /* owned */
 	struct hash unit_of_die;
-	VEC(struct function *) functions; /* owned */
+	VEC(struct inlined *) functions; /* owned */
 	struct hash function_of_die;
 	struct dies_budget budget;
 	uint64_t *n_cut;     /* borrowed: counts what is read in part only; may be NULL */
@@ -89,17 +71,10 @@ struct srcline {
 
 DEFINE_CLEANUP(struct srcline *, srcline_free)
 
-static void function_free(struct function *f)
-{
-	vec_free(&f->nodes);
-	vec_free(&f->ranges.v);
-	free(f);
-}
-
 static void close_dwarf(struct srcline *s)
 {
 	for (size_t i = 0; i < s->functions.n; i++)
-		function_free(s->functions.at[i]);
+		inlined_free(s->functions.at[i]);
 	vec_free(&s->functions);
 	hash_deinit(&s->function_of_die);
 	for (size_t i = 0; i < s->open_units.n; i++) {
@@ -371,69 +346,21 @@ static int find_function(struct srcline *s, struct unit *u, uint64_t addr, Dwarf
 	return r && dwarf_offdie(s->file.dwarf, r->die, ret);
 }
 
-/* Nodes that are as deep as this one, or deeper, have ended. */
-static void end_nodes(struct function *f, size_t *last, size_t *n_open, unsigned int depth)
-{
-	while (*n_open && f->nodes.at[last[*n_open - 1]].depth >= depth)
-		f->nodes.at[last[--*n_open]].next = (uint32_t)f->nodes.n;
-}
-
-/* Inlined calls and blocks, with their code, of one function. */
-static int fill_function(struct srcline *s, struct function *f, Dwarf_Die *function)
-{
-	size_t open[DEPTH_MAX + 1], n_open = 0;
-	bool too_deep = false;
-	struct dies w;
-
-	dies_begin(&w, function, &s->budget, FUNCTION_STEPS_MAX);
-	while (f->nodes.n < FUNCTION_NODES_MAX && dies_next(&w)) {
-		int tag = dwarf_tag(&w.die);
-		struct node node = {.die = dwarf_dieoffset(&w.die),
-				    .first_range = (uint32_t)f->ranges.v.n,
-				    .depth = w.depth,
-				    .is_inlined = tag == DW_TAG_inlined_subroutine};
-		int n = 0;
-
-		end_nodes(f, open, &n_open, w.depth);
-		if (node.is_inlined || tag == DW_TAG_lexical_block)
-			n = add_ranges(s, &f->ranges, &w.die);
-		if (n < 0)
-			return n;
-		if (n > 0) {
-			node.n_ranges = (uint32_t)n;
-			open[n_open++] = f->nodes.n;
-			if (vec_push(&f->nodes, node))
-				return -ENOMEM;
-		}
-		if (n == 0 || w.depth > DEPTH_MAX)
-			dies_skip(&w);
-		too_deep |= n > 0 && w.depth > DEPTH_MAX;
-	}
-	end_nodes(f, open, &n_open, 0);
-	if (too_deep || f->nodes.n == FUNCTION_NODES_MAX || dies_are_cut(&w))
-		note_cut(s);
-	s->held_bytes +=
-		f->nodes.cap * sizeof(f->nodes.at[0]) + f->ranges.v.cap * sizeof(f->ranges.v.at[0]);
-	return 0;
-}
-
-static int get_function(struct srcline *s, Dwarf_Die *die, struct function **ret)
+static int get_function(struct srcline *s, Dwarf_Die *die, struct inlined **ret)
 {
 	uint64_t off = dwarf_dieoffset(die), *known = hash_get(&s->function_of_die, off);
-	struct function *f;
+	struct inlined *f;
 
 	if (known) {
 		*ret = s->functions.at[*known];
 		return 0;
 	}
-	f = calloc(1, sizeof(*f));
-	if (!f)
+	if (inlined_read(&f, die, &s->budget, s->n_cut))
 		return -ENOMEM;
-	f->die = off;
-	if (fill_function(s, f, die) || hash_set(&s->function_of_die, off, s->functions.n) ||
-	    vec_push(&s->functions, f)) {
+	s->held_bytes += inlined_bytes(f);
+	if (hash_set(&s->function_of_die, off, s->functions.n) || vec_push(&s->functions, f)) {
 		hash_remove(&s->function_of_die, off);
-		function_free(f);
+		inlined_free(f);
 		return -ENOMEM;
 	}
 	*ret = f;
@@ -445,39 +372,14 @@ struct chain {
 	size_t n;
 };
 
-static bool node_holds(const struct function *f, const struct node *n, uint64_t addr)
+static void find_inlined(struct srcline *s, const struct inlined *f, uint64_t addr, struct chain *c)
 {
-	for (uint32_t i = 0; i < n->n_ranges; i++) {
-		const struct pcrange *r = &f->ranges.v.at[n->first_range + i];
+	uint64_t dies[SRCLINE_FRAMES_MAX];
+	size_t n = inlined_find(f, addr, &s->budget, s->n_cut, dies, SRCLINE_FRAMES_MAX - c->n);
 
-		if (addr >= r->lo && addr < r->hi)
-			return true;
-	}
-	return false;
-}
-
-/* Follows the inlined calls that hold addr, one in another. */
-static void find_inlined(struct srcline *s, const struct function *f, uint64_t addr,
-			 struct chain *c)
-{
-	size_t i = 0, end = f->nodes.n, n_seen = 0;
-
-	while (i < end && c->n < SRCLINE_FRAMES_MAX) {
-		const struct node *n = &f->nodes.at[i];
-
-		n_seen += 1 + n->n_ranges;
-		if (!node_holds(f, n, addr)) {
-			i = n->next;
-			continue;
-		}
-		if (n->is_inlined && dwarf_offdie(s->file.dwarf, n->die, &c->dies[c->n]))
+	for (size_t i = 0; i < n; i++)
+		if (dwarf_offdie(s->file.dwarf, dies[i], &c->dies[c->n]))
 			c->n++;
-		end = n->next;
-		i++;
-	}
-	if (i < end)
-		note_cut(s);
-	dies_spend(&s->budget, n_seen / NODES_OF_STEP);
 }
 
 static const char *string_attr(Dwarf_Die *die, unsigned int name)
@@ -565,7 +467,7 @@ static void find_call_line(Dwarf_Die *cu, Dwarf_Die *inlined, struct srcline_fra
 
 static int fill_frames(struct srcline *s, struct unit *u, uint64_t addr, struct srcline_frame *ret)
 {
-	struct function *f;
+	struct inlined *f;
 	struct chain c = {};
 	bool lines;
 	Dwarf_Die cu;

@@ -136,11 +136,30 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
-/* Context of perf_event programs: words of the user ABI's pt_regs (asm/ptrace.h), not relocated. */
+/* Context of perf_event programs: the user ABI's pt_regs (asm/ptrace.h), not relocated. */
 struct bpf_perf_event_data {
-	unsigned long regs[21];
+	unsigned long r15;
+	unsigned long r14;
+	unsigned long r13;
+	unsigned long r12;
+	unsigned long bp;
+	unsigned long bx;
+	unsigned long r11;
+	unsigned long r10;
+	unsigned long r9;
+	unsigned long r8;
+	unsigned long ax;
+	unsigned long cx;
+	unsigned long dx;
+	unsigned long si;
+	unsigned long di;
+	unsigned long orig_ax;
+	unsigned long ip;
+	unsigned long cs;
+	unsigned long flags;
+	unsigned long sp;
+	unsigned long ss;
 };
-#define PERF_REG_CS 17
 
 /* include/linux/sched/signal.h */
 #define SIGNAL_GROUP_EXIT 0x00000004

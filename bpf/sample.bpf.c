@@ -20,6 +20,11 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+static __always_inline bool in_kernel(struct bpf_perf_event_data *ctx)
+{
+	return (ctx->cs & 3) != 3;
+}
+
 /* Whether the thread has one span that is PROFILING, with SP in its frame, and true return addresses there. */
 static __always_inline bool quick_can(const struct task_struct *task, const struct thread *t,
 				      const struct span *s, __u64 sp)
@@ -58,23 +63,27 @@ static __always_inline void quick_span(const struct span *s, __u32 seq, struct w
 	rec->n_spans = 1;
 }
 
+/* The tick has interrupted the kernel, maybe in a system call: registers, number, and the kernel's frames. */
 static __always_inline __u32 quick_kernel(struct bpf_perf_event_data *ctx,
-					  struct wire_snapshot *rec)
+					  const struct pt_regs *regs, struct wire_snapshot *rec)
 {
 	struct shot_source from = {.stack_ctx = ctx};
-	__u32 frames = shot_kernel(&from, (__u64 *)(rec + 1));
+	__u32 frames;
 
+	rec->flags = WIRE_SNAP_F_KERNEL;
+	rec->syscall_nr = regs_syscall(regs);
+	regs_copy(rec->regs.r, regs);
+	frames = shot_kernel(&from, (__u64 *)(rec + 1));
 	return frames < WIRE_KSTACK_MAX ? frames : WIRE_KSTACK_MAX;
 }
 
-/* Registers, times, flags. */
-static __always_inline void quick_fill(struct task_struct *task, const struct pt_regs *regs,
-				       bool in_kernel, const struct thread *t, __u64 oncpu_ns,
+/* All but the header, the span and what depends on where the tick came. */
+static __always_inline void quick_fill(const struct thread *t, __u64 oncpu_ns,
 				       struct wire_snapshot *rec)
 {
 	rec->snap_kind = WIRE_SNAP_ONCPU;
-	rec->flags = in_kernel ? WIRE_SNAP_F_KERNEL : 0;
-	rec->syscall_nr = in_kernel ? regs_syscall(regs) : -1;
+	rec->flags = 0;
+	rec->syscall_nr = -1;
 	rec->as_id = t->as_id;
 	rec->holes = 0;
 	rec->pad = 0;
@@ -86,8 +95,6 @@ static __always_inline void quick_fill(struct task_struct *task, const struct pt
 	rec->waker_tgid = 0;
 	rec->waker_tid = 0;
 	rec->prev_state = 0;
-	regs_copy(rec->regs.r, regs);
-	regs_unstep(task, rec->regs.r);
 }
 
 /*
@@ -109,20 +116,21 @@ static __always_inline bool quick_window(const struct span *s, __u8 *to, __u64 s
 
 /*
  * The short way; false: nothing has been done, the long one is needed. What waits for nothing comes first:
- * the locked addition would wait for the lines of the record.
+ * the locked addition would wait for the lines of the record. Unless the kernel was interrupted (a constant),
+ * the program's registers are the context's: each read of them by way of the task has a guard, with a jump
+ * that no processor foresees where it meets it cold.
  */
 static __always_inline bool tick_quick(struct bpf_perf_event_data *ctx, struct task_struct *task,
-				       struct thread *t)
+				       struct thread *t, bool is_kernel)
 {
-	bool in_kernel = (ctx->regs[PERF_REG_CS] & 3) != 3;
-	struct pt_regs *regs = task_regs(task);
+	const struct pt_regs *regs = is_kernel ? task_regs(task) : NULL;
 	struct span *s = &t->spans[0];
 	__u32 cpu = bpf_get_smp_processor_id(), frames = 0, bytes, seq;
 	struct wire_tick_ring *r = bpf_map_lookup_elem(&tick_rings, &cpu);
-	__u64 now, oncpu_ns, start = regs->sp - WIRE_REDZONE;
+	__u64 now, oncpu_ns, sp = is_kernel ? regs->sp : ctx->sp, start = sp - WIRE_REDZONE;
 	struct wire_snapshot *rec;
 
-	if (!r || !quick_can(task, t, s, regs->sp))
+	if (!r || !quick_can(task, t, s, sp))
 		return false;
 	now = bpf_ktime_get_ns();
 	oncpu_ns = t->wall.oncpu_ns + now - t->wall_ns;
@@ -135,21 +143,31 @@ static __always_inline bool tick_quick(struct bpf_perf_event_data *ctx, struct t
 	seq = __sync_fetch_and_add(&s->n_due, 1);
 	opaque(seq);
 	quick_span(s, seq, rec);
-	quick_fill(task, regs, in_kernel, t, oncpu_ns, rec);
-	if (in_kernel)
-		frames = quick_kernel(ctx, rec);
-	rec->kernel_frames = frames;
+	quick_fill(t, oncpu_ns, rec);
+	header_fill(&rec->h, t, WIRE_K_SNAPSHOT, 0, now);
 	rec->window_bytes = bytes;
+	if (is_kernel)
+		frames = quick_kernel(ctx, regs, rec);
+	else
+		regs_copy(rec->regs.r, ctx);
+	regs_unstep(task, rec->regs.r);
+	rec->kernel_frames = frames;
 	if (!quick_window(s, (__u8 *)(rec + 1) + frames * sizeof(__u64), start, bytes)) {
 		__sync_fetch_and_add(&s->n_due, -1);
 		return false;
 	}
-	span_next_due(s, oncpu_ns);
-	bytes += sizeof(*rec) + frames * sizeof(__u64);
-	header_fill(&rec->h, t, WIRE_K_SNAPSHOT, bytes, now);
+	span_next_due(s, rec->wall.oncpu_ns);
+	rec->h.size = sizeof(*rec) + frames * sizeof(__u64) + bytes;
 	barrier();
-	*(volatile __u64 *)&r->written += bytes;
+	*(volatile __u64 *)&r->written += rec->h.size;
 	return true;
+}
+
+/* Not inlined: what most ticks find is in one piece, and needs few bytes of stack. */
+static __noinline int tick_quick_kernel(struct bpf_perf_event_data *ctx, struct task_struct *task,
+					struct thread *t)
+{
+	return tick_quick(ctx, task, t, true);
 }
 
 /* Not inlined: its stack is not needed while spans are promoted, and 512 bytes are for all. */
@@ -163,7 +181,7 @@ static __noinline int tick_send(struct bpf_perf_event_data *ctx, struct task_str
 			    .wall = *wall,
 			    .mono_ns = t->wall_ns + (wall->oncpu_ns - t->wall.oncpu_ns)};
 
-	if ((ctx->regs[PERF_REG_CS] & 3) != 3) {
+	if (in_kernel(ctx)) {
 		shot.flags = WIRE_SNAP_F_KERNEL;
 		shot.syscall_nr = regs_syscall(task_regs(task));
 		from.stack_ctx = ctx;
@@ -173,8 +191,8 @@ static __noinline int tick_send(struct bpf_perf_event_data *ctx, struct task_str
 	return 0;
 }
 
-static __always_inline void tick_any(struct bpf_perf_event_data *ctx, struct task_struct *task,
-				     struct thread *t)
+static __noinline int tick_any(struct bpf_perf_event_data *ctx, struct task_struct *task,
+			       struct thread *t)
 {
 	struct wire_wall wall;
 	__u64 now;
@@ -185,6 +203,7 @@ static __always_inline void tick_any(struct bpf_perf_event_data *ctx, struct tas
 	mask = spans_review(t, now, now, &wall);
 	if (mask && spans_due(t, mask, wall.oncpu_ns))
 		tick_send(ctx, task, t, &wall, mask);
+	return 0;
 }
 
 SEC("perf_event")
@@ -195,7 +214,7 @@ int sample_tick(struct bpf_perf_event_data *ctx)
 
 	if (!t || !t->depth || !thread_is_back(t))
 		return 0;
-	if (!tick_quick(ctx, task, t))
+	if (in_kernel(ctx) ? !tick_quick_kernel(ctx, task, t) : !tick_quick(ctx, task, t, false))
 		tick_any(ctx, task, t);
 	return 0;
 }

@@ -18,21 +18,29 @@
 #define UNSTEP_LOW 0x7fffff000000ULL
 #define UNSTEP_MAX 15 /* bytes of an instruction */
 
-/* Puts the place of the original into the registers. */
-static __always_inline void regs_unstep(struct task_struct *task, __u64 *r)
+/* Not inlined: it is rare, and its stack would be its callers'. */
+static __noinline int regs_unstep_there(struct task_struct *task, __u64 *r)
 {
 	struct uprobe_task *utask;
 	__u64 into;
 
-	if (r[WIRE_REG_RIP] < UNSTEP_LOW || !bpf_core_field_exists(struct task_struct, utask) ||
+	if (!bpf_core_field_exists(struct task_struct, utask) ||
 	    !bpf_core_field_exists(struct uprobe_task, xol_vaddr))
-		return;
+		return 0;
 	utask = BPF_CORE_READ(task, utask);
 	if (!utask)
-		return;
+		return 0;
 	into = r[WIRE_REG_RIP] - BPF_CORE_READ(utask, xol_vaddr);
 	if (into <= UNSTEP_MAX)
 		r[WIRE_REG_RIP] = BPF_CORE_READ(utask, vaddr) + into;
+	return 0;
+}
+
+/* Puts the place of the original into the registers. */
+static __always_inline void regs_unstep(struct task_struct *task, __u64 *r)
+{
+	if (r[WIRE_REG_RIP] >= UNSTEP_LOW)
+		regs_unstep_there(task, r);
 }
 
 #endif

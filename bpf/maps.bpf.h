@@ -19,6 +19,8 @@ const volatile __u32 knob_kernel_stacks __weak = 0; /* kernel frames in snapshot
 const volatile __u32 knob_wake_bytes __weak = 0;    /* unread bytes that wake the reader */
 const volatile __u32 knob_tick_bytes __weak = 0;    /* of each ring in tick_rings that are used */
 const volatile __u32 knob_count_hits __weak = 0; /* function probes count how often they are met */
+const volatile __u32 knob_count_threads __weak =
+	0; /* and by how many threads functions are called */
 
 /* Written by nobody. */
 const volatile __u32 knob_never __weak = 0; /* see on_own_stack() */

@@ -280,7 +280,7 @@ static __always_inline void call_count(struct thread *t, struct wire_latency *l,
 	__u64 bit = 1ULL << (ep_id & 63);
 
 	__sync_fetch_and_add(&l->n_enter, 1);
-	if (t->seen_eps & bit)
+	if (!knob_count_threads || (t->seen_eps & bit))
 		return;
 	t->seen_eps |= bit;
 	__sync_fetch_and_add(&l->n_threads, 1);

@@ -101,7 +101,7 @@ struct thread {
 	__u32 as_id;
 	__u32 wall_seq; /* counts the ends of intervals off CPU */
 	__u64 open_eps; /* bit ep_id: a span of it may be open */
-	__u64 seen_eps; /* bit ep_id: it was called */
+	__u64 seen_eps; /* bit ep_id: it was called; only with knob_count_threads */
 	__u64 own_eps;  /* of struct wire_member */
 	__u64 n_pushed;
 

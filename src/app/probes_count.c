@@ -134,6 +134,7 @@ static int run_batch(struct count *k, struct counted *batch, size_t n, uint64_t 
 {
 	struct engine_options o = {
 		.follow_forks = true,
+		.count_threads = true,
 		.probes = {.preset_callers = k->n <= BATCH, .debug_dirs = k->c->debug_dirs},
 		.pipeline = {.no_symbols = true}};
 	struct engine *engine = NULL;

@@ -29,6 +29,7 @@ static int load(struct engine *en, struct errmsg *e)
 		.without_plain = options->without_nameless,
 		.end_sleeps = options->end_sleeps,
 		.may_rest = options->max_overhead_ppm > 0,
+		.count_threads = options->count_threads,
 	};
 	struct probe_programs programs;
 	int r = options->is_measured ? 0 : attach_source_read(&probes->source, e);

@@ -56,7 +56,8 @@ struct engine_options {
 	bool without_nameless;
 	/* Of the processes' CPU time, in millionths: functions are probed in turns. 0: always. */
 	uint32_t max_overhead_ppm;
-	bool end_sleeps; /* some endpoint reads memory when a call ends: see kern.h */
+	bool count_threads; /* for engine_n_threads() */
+	bool end_sleeps;    /* some endpoint reads memory when a call ends: see kern.h */
 	void (*on_event)(void *ctx, const struct engine_event *event); /* may be NULL */
 	/* Every record as it came, after the pipeline has used it: for the capture file. May be NULL. */
 	void (*on_record)(void *ctx, const void *record, size_t bytes);

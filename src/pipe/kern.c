@@ -101,6 +101,7 @@ static void configure(struct kernskel *skel, const struct kern_options *o)
 	skel->rodata->knob_max_window = window;
 	skel->rodata->knob_kernel_stacks = o->want_kernel_stacks;
 	skel->rodata->knob_count_hits = o->may_rest;
+	skel->rodata->knob_count_threads = o->count_threads;
 	bpf_program__set_autoload(skel->progs.cut_walk, o->may_rest);
 	bpf_program__set_autoload(skel->progs.span_end, !o->without_end && !o->end_sleeps);
 	bpf_program__set_autoload(skel->progs.span_end_sleepable, !o->without_end && o->end_sleeps);

@@ -42,6 +42,7 @@ struct kern_options {
 	bool end_sleeps; /* what is read when a call ends may be in pages that are not mapped yet */
 	bool want_kernel_stacks; /* kernel frames in snapshots of blocked threads and kernel mode */
 	bool may_rest;           /* kern_rest() will be used; hits of function probes are counted */
+	bool count_threads;      /* for kern_n_threads() */
 };
 
 /*

@@ -120,11 +120,12 @@ static void *call_often(void *arg)
 static void counts_calls_of_threads(void **state)
 {
 	enum { THREADS = 16 };
+	const struct kern_options options = {.count_threads = true};
 	pthread_t threads[THREADS];
 	uint64_t n_threads;
 	struct rig rig;
 
-	rig_open(&rig, NULL);
+	rig_open(&rig, &options);
 	rig_endpoint(&rig, 0, leaf, NULL);
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, call_often, NULL), 0);

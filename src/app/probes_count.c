@@ -45,22 +45,28 @@ struct count {
 	struct probes_watch watch;
 	struct counted *at;
 	size_t n;
-	size_t n_no_time; /* the last ones, not counted */
+	size_t n_unfit;       /* that no probe can be put on */
+	struct errmsg no_fit; /* why not, of the first of those */
 };
 
-static int add_function(struct engine *engine, const struct candidate *f)
+static int new_endpoint(const struct candidate *f, struct endpoint **ret)
 {
 	struct module *m = binary_module(f->function.binary);
-	struct endpoint *ep = NULL;
 	uint64_t off;
 	char spec[4096];
-	uint32_t id;
-	int r;
 
 	if (!module_offset_of_vaddr(m, f->function.vaddr, &off))
 		return -EINVAL;
 	snprintf(spec, sizeof(spec), "'%s':0x%" PRIx64, module_path(m), off);
-	r = parse_endpoint(spec, &ep, NULL);
+	return parse_endpoint(spec, ret, NULL);
+}
+
+static int add_function(struct engine *engine, const struct candidate *f)
+{
+	struct endpoint *ep = NULL;
+	uint32_t id;
+	int r = new_endpoint(f, &ep);
+
 	r = r < 0 ? r : engine_add_endpoint(engine, ep, &id);
 	if (r < 0)
 		endpoint_free(ep);
@@ -223,9 +229,8 @@ static void print_counted(const struct counted *k)
 
 static void print_result(struct count *k, const struct candidates *list)
 {
-	size_t silent = 0;
+	size_t silent = 0, unwatched = 0;
 
-	k->n -= k->n_no_time;
 	if (k->n)
 		qsort(k->at, k->n, sizeof(*k->at), by_rank);
 	printf("%9s  %8s  %8s  %10s  %10s  %8s  %7s  %-5s  %s\n", "calls/s", "calls", "ends", "p50",
@@ -233,15 +238,28 @@ static void print_result(struct count *k, const struct candidates *list)
 	for (size_t i = 0; i < k->n; i++) {
 		if (k->at[i].l.n_enter)
 			print_counted(&k->at[i]);
-		else
+		else if (k->at[i].ns)
 			silent++;
+		else
+			unwatched++;
 	}
 	fflush(stdout);
 	if (silent)
-		log_info("%zu of %zu functions were not called", silent, k->n);
-	if (list->n_left_out + k->n_no_time)
+		log_info("%zu of %zu functions were not called", silent, k->n - unwatched);
+	if (list->n_left_out + unwatched)
 		log_info("%zu more match and were not counted: give a narrower PATTERN, or --all",
-			 list->n_left_out + k->n_no_time);
+			 list->n_left_out + unwatched);
+	if (k->n_unfit)
+		log_info("%zu more match and cannot be counted, for one: %s", k->n_unfit,
+			 k->no_fit.text);
+}
+
+static bool any_watched(const struct count *k)
+{
+	for (size_t i = 0; i < k->n; i++)
+		if (k->at[i].ns)
+			return true;
+	return false;
 }
 
 /*
@@ -256,13 +274,50 @@ static int count_all(struct count *k, struct errmsg *e)
 	int r = 0;
 
 	for (size_t i = 0; i < k->n && r == 0; i += BATCH) {
-		if (clock_mono_ns() >= end_ns || probes_watch_is_cut(&k->watch)) {
-			k->n_no_time = k->n - i;
+		if (clock_mono_ns() >= end_ns || probes_watch_is_cut(&k->watch))
 			break;
-		}
 		r = count_batch(k, k->at + i, k->n - i < BATCH ? k->n - i : BATCH, each, e);
+		if (r == -ENOENT && i + BATCH < k->n) /* their library is not there any more */
+			r = 0;
 	}
-	return r;
+	if (r == 0 || r == -ENOMEM || !any_watched(k))
+		return r;
+	log_warning("%s: this is what was seen until then", e->text[0] ? e->text : strerror(-r));
+	return 0;
+}
+
+/* Whether a probe can be put on it; if not, nothing of its batch could be attached. */
+static bool is_fit(struct count *k, const struct inspect *i, const struct candidate *f)
+{
+	struct plan_options o = {.rules = k->c->rules, .leave = LEAVE_AUTO};
+	AUTO_FREE struct plan *plan = malloc(sizeof(*plan));
+	struct endpoint *ep = NULL;
+	struct errmsg e = {""};
+	int r = plan ? new_endpoint(f, &ep) : -ENOMEM;
+
+	r = r < 0 ? r : plan_endpoint(&i->input, ep, &o, plan, &e);
+	endpoint_free(ep);
+	if (r < 0 && !k->n_unfit++)
+		errmsg_set(&k->no_fit, r, "%s", e.text[0] ? e.text : strerror(-r));
+	return r == 0;
+}
+
+static int choose(struct count *k, const struct inspect *i, const struct candidates *list,
+		  struct errmsg *e)
+{
+	k->at = calloc(list->n + 1, sizeof(*k->at));
+	if (!k->at)
+		return -ENOMEM;
+	for (size_t n = 0; n < list->n; n++)
+		if (!list->at[n].why_not && is_fit(k, i, &list->at[n]))
+			k->at[k->n++].f = &list->at[n];
+	if (k->n)
+		return 0;
+	return errmsg_set(e, -ENOENT, "process %d: no function to count: %s", k->c->pid,
+			  k->n_unfit ? k->no_fit.text
+			  : plan_runtimes(&i->input) & BINARY_GO
+				  ? "those of a Go program cannot be endpoints"
+				  : "give another PATTERN");
 }
 
 int probes_count(struct inspect *i, const struct probes_command *c)
@@ -272,18 +327,7 @@ int probes_count(struct inspect *i, const struct probes_command *c)
 	struct errmsg e = {""};
 	int r = candidates_find(&list, i, c, c->all ? CANDIDATES_ALL : CANDIDATES_MAX);
 
-	if (r == 0) {
-		k.at = calloc(list.n + 1, sizeof(*k.at));
-		r = k.at ? 0 : -ENOMEM;
-	}
-	for (size_t n = 0; r == 0 && n < list.n; n++)
-		if (!list.at[n].why_not)
-			k.at[k.n++].f = &list.at[n];
-	if (r == 0 && k.n == 0)
-		r = errmsg_set(&e, -ENOENT, "process %d: no function to count: %s", c->pid,
-			       plan_runtimes(&i->input) & BINARY_GO
-				       ? "those of a Go program cannot be endpoints"
-				       : "give another PATTERN");
+	r = r < 0 ? r : choose(&k, i, &list, &e);
 	r = r < 0 ? r : probes_watch_init(&k.watch);
 	r = r < 0 ? r : count_all(&k, &e);
 	probes_watch_deinit(&k.watch);

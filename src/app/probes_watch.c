@@ -38,13 +38,15 @@ bool probes_watch_is_cut(const struct probes_watch *w)
 	return w->signal_fd < 0;
 }
 
-static void look_for_signal(struct probes_watch *w)
+static void look_for_end(struct probes_watch *w, const struct engine *engine)
 {
 	struct signalfd_siginfo info;
+	bool is_signal = read(w->signal_fd, &info, sizeof(info)) == sizeof(info);
 
-	if (read(w->signal_fd, &info, sizeof(info)) != sizeof(info))
+	if (!is_signal && engine_n_processes(engine))
 		return;
-	log_info("cut short by a signal: this is what was seen until then");
+	log_info("%s: this is what was seen until then",
+		 is_signal ? "cut short by a signal" : "the process has ended, or has called exec");
 	probes_watch_deinit(w);
 	sigprocmask(SIG_SETMASK, &w->old_mask, NULL);
 }
@@ -65,7 +67,7 @@ int probes_watch_for(struct probes_watch *w, struct engine *engine, uint64_t for
 		if (poll(fds, ARRAY_SIZE(fds), POLL_MS) < 0 && errno != EINTR)
 			return -errno;
 		r = engine_dispatch(engine, clock_mono_ns());
-		look_for_signal(w);
+		look_for_end(w, engine);
 	}
 	return r < 0 ? r : 0;
 }

@@ -469,11 +469,23 @@ static bool begins_with_endbr(struct binary *b, uint64_t vaddr)
 	return binary_decode(b, vaddr, &i) == 0 && i.endbr;
 }
 
+/* Gives it the name of the symbol that is exactly there; false: none is. */
+static bool name_after_symbol(struct resolved *f)
+{
+	struct symtab *st = binary_symtab(f->binary);
+	struct symtab_symbol sym;
+
+	if (!st || !symtab_find_addr(st, f->vaddr, &sym) || sym.vaddr != f->vaddr)
+		return false;
+	snprintf(f->symbol, sizeof(f->symbol), "%s", sym.name);
+	symtab_display(sym.name, f->name, sizeof(f->name));
+	return true;
+}
+
 static int resolve_offset(const struct resolve_input *in, const struct endpoint_target *t,
 			  struct resolved *ret, struct errmsg *e)
 {
 	struct resolve_module mod;
-	struct symtab_symbol sym;
 	uint64_t vaddr, start, bytes;
 	struct binary *b;
 	int r;
@@ -493,6 +505,8 @@ static int resolve_offset(const struct resolve_input *in, const struct endpoint_
 	snprintf(ret->name, sizeof(ret->name), "%s+0x%" PRIx64,
 		 text_base_name(module_path(mod.module)), t->offset);
 	if (!binary_function(b, vaddr, &start, &bytes)) {
+		if (name_after_symbol(ret))
+			return check_boundary(ret, ret->symbol, e);
 		ret->unchecked = !begins_with_endbr(b, vaddr);
 		return 0;
 	}
@@ -507,10 +521,7 @@ static int resolve_offset(const struct resolve_input *in, const struct endpoint_
 				: " and in the middle of an instruction",
 			t->offset - (vaddr - start));
 	ret->bytes = bytes;
-	if (symtab_find_addr(binary_symtab(b), vaddr, &sym) && sym.vaddr == vaddr) {
-		snprintf(ret->symbol, sizeof(ret->symbol), "%s", sym.name);
-		symtab_display(sym.name, ret->name, sizeof(ret->name));
-	}
+	name_after_symbol(ret);
 	return 0;
 }
 

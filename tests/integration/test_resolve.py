@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What an endpoint's text is taken for in a process, and what is refused with which words."""
+import contextlib
 import os
 import re
 import shutil
@@ -194,6 +195,65 @@ def busy_functions_are_counted_for_a_moment_only():
 def holds_signals(pid):
     fds = f"/proc/{pid}/fd"
     return any(os.readlink(f"{fds}/{fd}") == "anon_inode:[signalfd]" for fd in os.listdir(fds))
+
+
+TICKS = """#include <stdio.h>
+#include <unistd.h>
+__asm__(".type tick_bare, @function\\ntick_bare: push %rbx\\n pop %rbx\\n ret\\n");
+void tick_bare(void);
+__attribute__((noinline)) void tick_right(void)
+{
+	__asm__ volatile("1: movabs $0x1122334455667788, %%rax\\n"
+			 ".type tick_wrong, @function\\n.set tick_wrong, 1b + 2\\n" ::: "rax");
+}
+int main(void)
+{
+	printf("%p\\n", (void *)tick_right);
+	fflush(stdout);
+	for (;; usleep(1000)) {
+		tick_right();
+		tick_bare();
+	}
+}
+"""
+
+
+@contextlib.contextmanager
+def ticking():
+    """A process, and a function that reads the code of one of its functions, which probes change."""
+    with folder() as path:
+        (path / "ticks.c").write_text(TICKS)
+        if subprocess.run(["cc", "-O1", "-o", path / "ticks", path / "ticks.c"], check=False).returncode:
+            raise Skip("no C compiler")
+        with subprocess.Popen([path / "ticks"], stdout=subprocess.PIPE) as process:
+            try:
+                address = int(Lines(process.stdout).wait_for("^0x[0-9a-f]+$"), 16)
+                with open(f"/proc/{process.pid}/mem", "rb", buffering=0) as memory:
+                    yield process, lambda: os.pread(memory.fileno(), 16, address)
+            finally:
+                stop(process)
+
+
+@test
+def what_no_probe_can_be_put_on_is_left_out_of_count():
+    """A symbol may lie; the others are counted all the same, one without a size, too."""
+    with ticking() as (target, _):
+        status, out, err = spanprof("probes", "-p", target.pid, "--count", "300ms", "tick_*")
+        check(status == 0 and "tick_right" in out and "tick_bare" in out and "tick_wrong" not in out, out + err)
+        check("1 more match and cannot be counted, for one: " in err and "middle of an instruction" in err, err)
+
+
+@cases(["--count", "--check"])
+def the_end_of_the_process_ends_the_watching(how):
+    """What was seen until then is told."""
+    words = ("--count", "300s", "tick_right") if how == "--count" else ("--for", "300s", "--check", "tick_right")
+    with ticking() as (target, code):
+        before = code()
+        with Spanprof("probes", "-p", target.pid, *words) as command:
+            wait_until(lambda: code() != before, "the probe is there")
+            target.kill()
+            status = command.finish(None)
+        check(status == 0 and "the process has ended" in command.stderr, f"{status} {command.stderr}")
 
 
 @cases([signal.SIGINT, signal.SIGTERM])

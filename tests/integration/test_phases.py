@@ -151,7 +151,7 @@ def limits_are_kept_and_counted():
     check(len(profile.spans) == 2, f"{len(profile.spans)} spans instead of --max-samples 2")
     # the run ends by itself soon after that
     check(2 <= profile.calls() <= 6, f"{profile.calls()} calls")
-    profile, _ = profile_phases("gcc-O2", "-t", 6, "-n", 1, "s=sleep:80", options=("--max-parallel", "2"))
+    profile, _ = profile_phases("gcc-O2", "-t", 6, "-n", 1, "s=sleep:400", options=("--max-parallel", "2"))
     check(len(profile.spans) == 2, f"{len(profile.spans)} spans instead of --max-parallel 2")
     check(profile.counters.get("parallel_limit") == 4, f"counters {profile.losses}")
 

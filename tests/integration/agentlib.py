@@ -73,6 +73,8 @@ class Agent:
         if running:
             refused = metric(self, "refused_calls_total")
         status = stop(self.process)
+        if kind and issubclass(kind, AssertionError):
+            print("\n".join(f"# {line}" for line in self.text().splitlines()[-40:]))
         if running:
             check(refused == 0, f"the agent made {refused} system calls that its filter refuses")
             check(status == 0, f"exit status {status}: {self.text()[-3000:]}")

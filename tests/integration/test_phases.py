@@ -142,7 +142,9 @@ def fast_calls_cost_no_span():
     profile, truth = profile_phases("gcc-O2", "-n", 500, "fast=spin:0")
     check(len([e for e in truth if e.what == "call"]) == 500, "500 calls")
     check(profile.calls() == 500, f"{profile.calls()} calls instead of 500")
-    check(not profile.spans, f"{len(profile.spans)} spans of calls below the threshold")
+    # Unless the machine stalls.
+    stalled = [e for e in truth if e.what == "call" and e.duration > 9 * MS]
+    check(len(profile.spans) <= len(stalled) < 5, f"{len(profile.spans)} spans of calls below the threshold")
 
 
 @test

@@ -375,7 +375,7 @@ int run_options_parse(struct run_options *o, int argc, char **argv, bool recordi
 		.period_ns = 10000000,
 		.max_parallel = 5,
 	};
-	optind = 1;
+	optind = 0; /* also forgets the word in which the line before was refused */
 	while (!r && (option = next_option(argc, argv, "+:p:e:o:qvh", long_options)) != -1)
 		r = parse_one(o, option);
 	if (r || o->help)

@@ -17,6 +17,9 @@
 /* A turn ends before its time when the rest behind it would get longer than this. */
 #define REST_MAX_NS (20000 * MS_NS)
 
+/* So many times the debt that ends a turn ends the draining behind it, too. */
+enum { DRAIN_LIMITS = 4 };
+
 /* Whoever uses less than this fraction of one CPU has CPU time to spare. */
 #define IDLE_DIVISOR 10
 
@@ -96,7 +99,7 @@ static bool is_over(struct turns *t, const struct turns_look *look)
 		t->limit_ns = limit_of(t);
 		return wall_ns >= t->length_ns || t->debt_ns > t->limit_ns;
 	case TURNS_DRAIN:
-		if (wall_ns >= TURNS_DRAIN_MAX_NS || t->debt_ns > 2 * t->limit_ns)
+		if (wall_ns >= TURNS_DRAIN_MAX_NS || t->debt_ns > DRAIN_LIMITS * t->limit_ns)
 			return true;
 		return look->is_gone && look->is_calm;
 	case TURNS_OFF:

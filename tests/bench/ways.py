@@ -38,6 +38,9 @@ def by_spanprof(pid, *args):
         command.finish()
 
 
+BUDGET = "spanprof, 1 %"  # --max-overhead: probes in turns
+
+
 @contextlib.contextmanager
 def by_nothing(pid, *specs):
     """The floor: the same places, and programs that do nothing."""
@@ -175,6 +178,7 @@ def ways_of(kind, server):
             "none again": contextlib.nullcontext,
             "empty programs": lambda: by_nothing(server.pid, nameless),
             "spanprof": lambda: by_spanprof(server.pid, "--preset", preset),
+            BUDGET: lambda: by_spanprof(server.pid, "--preset", preset, "--max-overhead", "1%"),
             "spanprof, no names": lambda: by_spanprof(server.pid, "-e", nameless)}
     if shutil.which("bpftrace"):
         ways["bpftrace"] = lambda: by_bpftrace(traced_names.replace("BINARY", str(server.binary)))

@@ -121,23 +121,24 @@ static void print_turns(struct text *t)
 	const struct profile_turns *turns = &t->p->turns;
 	double probed_s = (double)turns->probed_ns / NS_PER_SECOND;
 	double run_s = (double)t->p->duration_ns / NS_PER_SECOND;
-	struct line *l = &t->line;
+	char buf[96];
 
 	if (!turns->share_ppm)
 		return;
 	if (turns->n_turns <= 1 && probed_s > 0.9 * run_s)
-		line_text(l, LINE_DIM, "probed all the time");
+		snprintf(buf, sizeof(buf), "probed all the time");
 	else
-		line_printf(l, LINE_DIM,
-			    "probed %.3g %% of the time, in %" PRIu64 " turn%s of %.2g s",
-			    run_s > 0 ? 100 * probed_s / run_s : 0, turns->n_turns,
-			    turns->n_turns == 1 ? "" : "s",
-			    turns->n_turns ? probed_s / (double)turns->n_turns : 0);
-	if (turns->cpu_ns)
-		line_printf(l, LINE_DIM, ", which cost about %.3g %% of the CPU time",
-			    100 * (double)turns->cost_ns / (double)turns->cpu_ns);
-	line_printf(l, LINE_DIM, " (--max-overhead %g%%)", turns->share_ppm / 1e4);
-	line_end(l);
+		snprintf(buf, sizeof(buf),
+			 "probed %.3g %% of the time, in %" PRIu64 " turn%s of %.2g s",
+			 run_s > 0 ? 100 * probed_s / run_s : 0, turns->n_turns,
+			 turns->n_turns == 1 ? "" : "s",
+			 turns->n_turns ? probed_s / (double)turns->n_turns : 0);
+	line_text(&t->line, LINE_PLAIN, buf);
+	snprintf(buf, sizeof(buf), "cost about %.3g %% of the CPU time (--max-overhead %g%%)",
+		 turns->cpu_ns ? 100 * (double)turns->cost_ns / (double)turns->cpu_ns : 0,
+		 turns->share_ppm / 1e4);
+	fact(&t->line, LINE_PLAIN, buf);
+	line_end(&t->line);
 }
 
 static void print_calls(struct text *t, const struct profile_endpoint *e, const struct summary *s)

@@ -71,6 +71,13 @@ static int on_latency(void *ctx, uint32_t ep_id, const struct latency *l)
 	return 0;
 }
 
+static int on_turns(void *ctx, const struct profile_turns *t)
+{
+	note(ctx, "turns %u %d %d %d %d\n", t->share_ppm, (int)t->n_turns, (int)t->probed_ns,
+	     (int)t->cost_ns, (int)t->cpu_ns);
+	return 0;
+}
+
 static int on_totals(void *ctx, uint64_t duration_ns, const struct counters *c)
 {
 	note(ctx, "totals %d unwound %d\n", (int)duration_ns, (int)c->v[WIRE_C_UNWOUND]);
@@ -87,6 +94,7 @@ static int read_back(char *data, size_t n, struct seen *seen, struct errmsg *e)
 		.record = on_record,
 		.symbol = on_symbol,
 		.latency = on_latency,
+		.turns = on_turns,
 		.totals = on_totals,
 		.ctx = seen,
 	};
@@ -119,6 +127,7 @@ static size_t write_sample(char **data)
 									  "do_it", "do_it"}),
 			 0);
 	assert_int_equal(capture_write_latency(w, 1, &l), 0);
+	assert_int_equal(capture_write_turns(w, &(struct profile_turns){10000, 2, 3, 4, 5}), 0);
 	assert_int_equal(capture_write_totals(w, 500, &c), 0);
 	capture_writer_free(w);
 	fclose(out);
@@ -139,6 +148,7 @@ static void test_what_is_written_is_read(void **state)
 				       "record 5 hello\n"
 				       "symbol 1 0 99 [kernel] do_it\n"
 				       "latency 1\n"
+				       "turns 10000 2 3 4 5\n"
 				       "totals 500 unwound 3\n");
 	assert_int_equal(seen.n_enter, 42);
 }

@@ -128,12 +128,39 @@ static void test_closed_gate_is_forgotten(void **state)
 	teardown(&w);
 }
 
+/* What is open when the probes rest ends there, and later calls are calls of their own. */
+static void test_rest_cuts_what_is_open(void **state)
+{
+	const struct wire_header cut = {
+		.size = sizeof(cut), .kind = WIRE_K_CUT, .mono_ns = 1300 * MS};
+	struct profile_span *span;
+	struct world w;
+
+	setup(&w);
+	set_gate(&w, LOW, 50 * MS, 50 * MS);
+	begin(&w, LOW, 11);
+	begin(&w, LOW, 12);
+	assert_int_equal(pipeline_push(w.p, &cut, sizeof(cut)), 0);
+	assert_int_equal(n_spans(&w), 2);
+	span = &pipeline_profile(w.p)->spans.at[1];
+	assert_int_equal(span->end_reason, WIRE_END_CUT);
+	assert_int_equal(span->end_ns, 1300 * MS);
+	assert_int_equal(span->oncpu_ns + span->runq_ns + span->blocked_ns, 300 * MS);
+	assert_int_equal(pipeline_push(w.p, &cut, sizeof(cut)), 0);
+	begin(&w, LOW, 11);
+	end(&w, LOW, 11, 100 * MS);
+	assert_int_equal(n_spans(&w), 3);
+	assert_int_equal(pipeline_profile(w.p)->spans.at[3].end_reason, WIRE_END_RETURN);
+	teardown(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_instance_has_its_own_threshold),
 		cmocka_unit_test(test_terms_are_those_of_the_begin),
 		cmocka_unit_test(test_closed_gate_is_forgotten),
+		cmocka_unit_test(test_rest_cuts_what_is_open),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,13 +83,14 @@ static void limits_take_units(void **state)
 	struct line l;
 	const struct run_options *o =
 		good(&l, "run -p 1 -e f --min-duration 1.5s --period=1ms --for 2m --max-samples 7"
-			 " --max-parallel 0 --ring 8M --max-window 64K");
+			 " --max-parallel 0 --ring 8M --max-window 64K --max-overhead 0.5%");
 
 	assert_int_equal(o->min_duration_ns, 1500000000);
 	assert_int_equal(o->period_ns, 1000000);
 	assert_int_equal(o->for_ns, 120000000000);
 	assert_int_equal(o->max_samples, 7);
 	assert_int_equal(o->max_parallel, 0);
+	assert_int_equal(o->max_overhead_ppm, 5000);
 	assert_int_equal(o->ring_bytes, 8 << 20);
 	assert_int_equal(o->window_bytes, WIRE_WINDOW_MAX);
 	run_options_deinit(&l.o);
@@ -120,6 +121,9 @@ static void bad_limits_are_refused(void **state)
 		"--max-window 65K",
 		"--max-window 1",
 		"--max-parallel five",
+		"--max-overhead 0",
+		"--max-overhead 101%",
+		"--max-overhead 1s",
 		"--max-parallel",
 	};
 

@@ -170,6 +170,32 @@ static void header_agrees_with_the_tables(void **state)
 	free(text);
 }
 
+/* Rates are those of the time in which calls were looked at. */
+static void turns_are_told(void **state)
+{
+	const struct export_options o = {}, narrow = {.columns = 60};
+	struct profile *p = sample_profile_orders();
+	char *text;
+
+	p->turns = (struct profile_turns){.share_ppm = 10000,
+					  .n_turns = 4,
+					  .probed_ns = p->duration_ns / 10,
+					  .cost_ns = 12,
+					  .cpu_ns = 1000};
+	p->endpoints.at[1].latency.n_enter = p->duration_ns / 1000000;
+	text = write_text(p, &o);
+	assert_non_null(strstr(text, "\nprobed 10 % of the time, in 4 turns of "));
+	assert_non_null(strstr(text, "   cost about 1.2 % of the CPU time (--max-overhead 1%)\n"));
+	assert_non_null(strstr(text, "   10000/s   "));
+	free(text);
+	p = sample_profile_orders();
+	p->turns = (struct profile_turns){
+		.share_ppm = 2500, .n_turns = 1, .probed_ns = p->duration_ns};
+	text = write_text(p, &narrow);
+	assert_non_null(strstr(text, "\nprobed all the time\n"));
+	free(text);
+}
+
 /* No name in the table is complete when calls were left out, whose names are not known. */
 static void calls_left_out_are_in_the_table(void **state)
 {
@@ -395,6 +421,7 @@ int main(void)
 		cmocka_unit_test(the_programs_own_frames_stay),
 		cmocka_unit_test(short_names_are_apart_from_the_calls),
 		cmocka_unit_test(header_agrees_with_the_tables),
+		cmocka_unit_test(turns_are_told),
 		cmocka_unit_test(calls_left_out_are_in_the_table),
 		cmocka_unit_test(narrow_terminals_keep_names_and_causes),
 		cmocka_unit_test(much_time_before_the_threshold_gives_a_hint),

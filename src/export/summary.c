@@ -106,11 +106,22 @@ static void add_unreturned(struct summary *s, const struct profile_span *span,
 	uint64_t ns = summary_span_ns(span);
 
 	if (!profile_span_returned(span))
-		s->n_slow += ns > threshold_ns;
+		s->n_slow_left += ns > threshold_ns;
 	if (ns <= s->max_ns)
 		return;
 	s->max_ns = ns;
 	s->max_reason = span->end_reason;
+}
+
+/*
+ * A span whose end was lost may have returned, and is in the histogram then: those that were left
+ * otherwise are no more than the calls that it lacks.
+ */
+static void add_slow_left(struct summary *s, const struct latency *l)
+{
+	uint64_t n = l->n_enter > l->n_leave ? l->n_enter - l->n_leave : 0;
+
+	s->n_slow += l->n_enter && s->n_slow_left > n ? n : s->n_slow_left;
 }
 
 /* What the histogram knows; the spans are still to be added. */
@@ -134,6 +145,7 @@ void summary_counts(struct summary *ret, const struct profile *p, uint32_t endpo
 		add_counts(ret, &p->spans.at[i]);
 		add_unreturned(ret, &p->spans.at[i], e->threshold_ns);
 	}
+	add_slow_left(ret, &e->latency);
 }
 
 int summary_init(struct summary *ret, const struct profile *p, uint32_t endpoint)
@@ -157,6 +169,7 @@ int summary_init(struct summary *ret, const struct profile *p, uint32_t endpoint
 	}
 	if (r)
 		return r;
+	add_slow_left(&s, &e->latency);
 	if (s.spans.n)
 		qsort_r(s.spans.at, s.spans.n, sizeof(*s.spans.at), compare_spans, (void *)p);
 	if (s.names.n)

@@ -15,9 +15,10 @@ struct summary_name {
 struct summary {
 	VEC(uint32_t) spans;            /* indexes of spans, longest first */
 	VEC(struct summary_name) names; /* the one with the longest span first */
-	uint64_t n_slow;   /* calls above the threshold: returned, left otherwise, or still open */
-	uint64_t max_ns;   /* of them all */
-	uint64_t n_unseen; /* calls whose end was not seen, without those left by an exception */
+	uint64_t n_slow; /* calls above the threshold: returned, left otherwise, or still open */
+	uint64_t n_slow_left; /* spans above it that did not return, or whose end was lost */
+	uint64_t max_ns;      /* of them all */
+	uint64_t n_unseen;    /* calls whose end was not seen, without those left by an exception */
 	uint64_t n_profiled;
 	uint64_t n_returned; /* spans */
 	uint64_t n_unfinished;

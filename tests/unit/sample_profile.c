@@ -298,6 +298,7 @@ struct profile *sample_profile_orders(void)
 		    SAMPLE_BLOCKED, SYS_NANOSLEEP, 100000);
 	sample_wall(p, slept, SAMPLE_BLOCKED, SYS_NANOSLEEP, 10900000);
 	p->spans.at[p->spans.n - 1].end_reason = WIRE_END_TASK_END;
+	p->endpoints.at[jobs].latency.n_enter++;
 	p->counters.v[WIRE_C_RING_FULL_SNAPSHOT] = 2;
 	p->counters.v[WIRE_C_PARALLEL_LIMIT] = 5;
 	p->counters.v[COUNTER_UNWIND_NO_CFI] = 1;

@@ -119,12 +119,30 @@ static void totals_are_over_all_endpoints(void **state)
 	profile_free(p);
 }
 
+/* The record of its end was lost: it has returned, and is among the slow ones of the histogram. */
+static void no_more_calls_are_slow_than_there_were(void **state)
+{
+	struct profile *p = sample_profile_orders();
+	struct latency *l = &p->endpoints.at[1].latency;
+	struct summary s = {}, counts = {};
+
+	p->spans.at[1].end_reason = WIRE_END_LEAVE_UNSEEN;
+	*l = (struct latency){.n_enter = 3, .n_leave = 3, .n_slow = 3};
+	assert_int_equal(summary_init(&s, p, 1), 0);
+	assert_int_equal(s.n_slow, 3);
+	summary_counts(&counts, p, 1);
+	assert_int_equal(counts.n_slow, 3);
+	summary_deinit(&s);
+	profile_free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(spans_are_ordered_and_counted),
 		cmocka_unit_test(names_are_grouped),
 		cmocka_unit_test(figures_hold_the_calls_that_did_not_return),
+		cmocka_unit_test(no_more_calls_are_slow_than_there_were),
 		cmocka_unit_test(quantiles_are_those_of_spans),
 		cmocka_unit_test(nothing_due_is_complete),
 		cmocka_unit_test(totals_are_over_all_endpoints),

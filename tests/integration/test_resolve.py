@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an endpoint's text is taken for in a process, and what is refused with which words."""
 import contextlib
+import contextlib
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import urllib.request
 
-from harness import (TARGETS, Lines, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, need_program,
+from harness import (TARGETS, Failure, Lines, Skip, Spanprof, Target, cases, check, folder, load, main, need_bpf, need_program,
                      profiling, spanprof, stop, test, wait_until)
 from servers import Server, free_port
 
@@ -346,6 +347,16 @@ def breakpoints_of_gdb_on_a_probed_function():
         check(target.end() == 0, "the target's own checks")
 
 
+def end_bpftrace(process, lines):
+    """It prints what it has counted. A signal that comes while it does not wait for one is lost on it."""
+    def is_printed():
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(Failure):
+            return lines.wait_for(r"@out: \d+", 5)
+
+    wait_until(is_printed, "the counts of bpftrace")
+
+
 @test
 def beside_bpftrace():
     """Another profiler, with a uretprobe on the same function."""
@@ -362,8 +373,7 @@ def beside_bpftrace():
                 with profiling(path / "out.json", "-p", target.pid, "--endpoint", "request"):
                     target.play()
                 check(target.end() == 0, "the target's own checks")
-                other.send_signal(signal.SIGINT)
-                lines.wait_for(r"@out: \d+")
+                end_bpftrace(other, lines)
             finally:
                 stop(other)
         endpoint = load(path / "out.json").endpoints[0]
@@ -386,8 +396,7 @@ def beneath_the_uretprobe_of_another(function):
                 with profiling(path / "out.json", "-p", target.pid, "--endpoint", "request", "--min-duration", "5ms",
                                "--period", "2ms"):
                     target.play()
-                other.send_signal(signal.SIGINT)
-                lines.wait_for(r"@out: \d+")
+                end_bpftrace(other, lines)
             finally:
                 stop(other)
         profile = load(path / "out.json")

@@ -462,10 +462,8 @@ const struct preset *presets_at(const struct presets *p, size_t idx)
 	return idx < p->all.n ? p->all.at[idx] : NULL;
 }
 
-static bool has_name(const struct preset *p, const char *name)
+static bool has_alias(const struct preset *p, const char *name)
 {
-	if (strcmp(p->name, name) == 0)
-		return true;
 	for (size_t i = 0; i < p->aliases.n; i++)
 		if (strcmp(p->aliases.at[i], name) == 0)
 			return true;
@@ -497,11 +495,17 @@ static int tell_unknown(const struct presets *p, const char *name, struct errmsg
 int presets_find(const struct presets *p, const char *name, const struct preset **ret,
 		 struct errmsg *e)
 {
-	for (size_t i = 0; i < p->all.n; i++) {
-		if (has_name(p->all.at[i], name)) {
-			*ret = p->all.at[i];
-			return 0;
-		}
-	}
-	return tell_unknown(p, name, e);
+	const struct preset *found = NULL;
+
+	/* A name comes before what is only an alias of another. */
+	for (size_t i = 0; i < p->all.n; i++)
+		if (strcmp(p->all.at[i]->name, name) == 0)
+			found = p->all.at[i];
+	for (size_t i = 0; i < p->all.n && !found; i++)
+		if (has_alias(p->all.at[i], name))
+			found = p->all.at[i];
+	if (!found)
+		return tell_unknown(p, name, e);
+	*ret = found;
+	return 0;
 }

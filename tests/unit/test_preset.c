@@ -59,6 +59,23 @@ static void later_wins_and_order_is_by_name(void **state)
 	presets_free(p);
 }
 
+/* One's own file may have a preset that is called as an alias of a shipped one. */
+static void a_name_comes_before_an_alias(void **state)
+{
+	struct presets *p = NULL;
+	const struct preset *found = NULL;
+	struct errmsg e = {""};
+
+	assert_int_equal(presets_new(&p), 0);
+	assert_int_equal(parse(p, "[a]\nalias=b c\nsummary=1\nexe=x\nendpoint=f\n", &e), 0);
+	assert_int_equal(parse(p, "[b]\nsummary=2\nexe=x\nendpoint=f\n", &e), 0);
+	assert_int_equal(presets_find(p, "b", &found, &e), 0);
+	assert_string_equal(found->name, "b");
+	assert_int_equal(presets_find(p, "c", &found, &e), 0);
+	assert_string_equal(found->name, "a");
+	presets_free(p);
+}
+
 struct bad {
 	const char *text;
 	const char *message;
@@ -172,6 +189,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_whole_preset),
 		cmocka_unit_test(later_wins_and_order_is_by_name),
+		cmocka_unit_test(a_name_comes_before_an_alias),
 		cmocka_unit_test(mistakes_have_a_place),
 		cmocka_unit_test(each_mistake_has_a_place),
 		cmocka_unit_test(the_shipped_presets_are_right),

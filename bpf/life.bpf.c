@@ -179,6 +179,8 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 		if (t->out_gen == sched_gen)
 			waiting_add(-1);
 		t->out_ns = 0;
+		barrier();
+		window_return(t); /* last: a walk that reads it asks for out_ns then */
 	}
 	return 1;
 }
@@ -595,6 +597,21 @@ __noinline int window_extent(struct thread *t, __u64 sp, __u32 limit, struct win
 		ret->flags = WIRE_SNAP_F_TRUNCATED;
 	}
 	ret->bytes = bytes;
+	return 0;
+}
+
+__noinline int window_read_large(struct windows_large_value *v)
+{
+	__u32 bytes;
+
+	if (!v)
+		return 0;
+	bytes = v->head.bytes;
+	opaque(bytes);
+	if (!bytes || bytes > WINDOW_LARGE)
+		return 0;
+	window_read(&v->head, v->data, bytes, WINDOW_LARGE);
+	returns_restore(&v->head, v->data, WINDOW_LARGE);
 	return 0;
 }
 

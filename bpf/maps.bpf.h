@@ -35,6 +35,7 @@ __u64 sched_since_ns __weak = NEVER; /* since then all switches are seen */
 __u32 always_zero __weak = 0; /* see forget() */
 __u64 last_span_id __weak = 0;
 __u32 last_as_id __weak = 1U << 31;
+__u32 spare_taken __weak = 0; /* bit i: some thread has windows_spare[i]; cleared with sched_gen */
 
 /* Records to user space. */
 struct {
@@ -64,7 +65,8 @@ struct {
  * the walk of stuck threads. The size of a task storage's value is part of its type, so there is
  * one map for each size, and those that knob_max_window rules out are not created. Few threads have
  * a deep stack: one gets the large size only after a switch-out for which the middle one was too
- * small. Each leaves room for the kernel's own header in a power of two.
+ * small, since nothing can be made there: until then it borrows a spare one while it is off CPU. Each
+ * leaves room for the kernel's own header in a power of two.
  */
 #define WINDOW_SMALL  (4096 - 256)
 #define WINDOW_MIDDLE (32768 - 1024)
@@ -92,6 +94,14 @@ struct window {
 WINDOW_MAP(windows_small, WINDOW_SMALL);
 WINDOW_MAP(windows_middle, WINDOW_MIDDLE);
 WINDOW_MAP(windows_large, WINDOW_LARGE);
+
+#define WINDOWS_SPARE 16 /* of the large size; bits of spare_taken */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WINDOWS_SPARE);
+	__type(key, __u32);
+	__type(value, struct windows_large_value);
+} windows_spare SEC(".maps") __weak;
 
 /* Endpoint slots: written by user space, read by function probes. */
 struct {

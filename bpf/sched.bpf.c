@@ -22,27 +22,52 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Size of a thread's kernel stack, or less where it is larger. */
 #define KERNEL_STACK_BYTES 16384
 
-/* Copies the window of a thread that leaves. Its next enter makes more room if that is too small. */
-static __always_inline void window_save(struct task_struct *prev, struct thread *t, __u64 sp)
+/* Copies a window into the thread's own storage, as far as it fits. */
+static __always_inline void window_save_own(struct task_struct *prev, const struct window *head)
 {
-	__u32 bytes, room;
-	struct window *w = window_storage(prev, t, 0, &room);
+	__u32 bytes = head->bytes, room;
+	struct window *w = window_storage(prev, 0, &room);
 
 	if (!w)
 		return;
-	window_extent(t, sp, room, w);
-	bytes = w->bytes;
-	if (bytes) {
-		opaque(bytes); /* clang 19 makes one comparison of two, which Linux 6.12 does not see through */
-		if (bytes <= room) {
-			window_read(w, (__u8 *)(w + 1), bytes, room);
-			returns_restore(w, (__u8 *)(w + 1), room);
-		}
+	*w = *head;
+	if (bytes > room) {
+		bytes = room;
+		w->bytes = room;
+		w->flags = WIRE_SNAP_F_TRUNCATED;
 	}
-	if ((w->flags & WIRE_SNAP_F_TRUNCATED) && room < knob_max_window) {
+	if (!bytes)
+		return;
+	opaque(bytes); /* clang 19 makes one comparison of two, which Linux 6.12 does not see through */
+	if (bytes <= room) {
+		window_read(w, (__u8 *)(w + 1), bytes, room);
+		returns_restore(w, (__u8 *)(w + 1), room);
+	}
+}
+
+/*
+ * Copies the window of a thread that leaves. When it does not fit, the thread borrows a large one, and its
+ * next enter makes it one of its own.
+ */
+static __always_inline void window_save(struct task_struct *prev, struct thread *t, __u64 sp)
+{
+	bool is_large = t->window == THREAD_WINDOW_LARGE;
+	struct windows_large_value *v;
+	struct window head = {};
+
+	window_extent(t, sp, knob_max_window, &head);
+	if (knob_max_window > WINDOW_MIDDLE && !is_large && head.bytes > WINDOW_MIDDLE) {
 		t->window = THREAD_WINDOW_TOO_SMALL;
 		t->member_gen = 0;
+		is_large = window_borrow(t);
 	}
+	v = is_large ? window_large(prev, t) : NULL;
+	if (!v) {
+		window_save_own(prev, &head);
+		return;
+	}
+	v->head = head;
+	window_read_large(v);
 }
 
 /* NULL for nearly all threads, for which no helper is called. */
@@ -83,11 +108,20 @@ static __always_inline void switch_out(struct task_struct *prev, bool is_preempt
 	t->out_syscall = regs_syscall(regs);
 	regs_copy(t->out_regs.r, regs);
 	regs_unstep(prev, t->out_regs.r);
+	window_return(t);
 	window_save(prev, t, sp);
 	t->out_clock = scheduler_clock(prev);
 	t->out_gen = sched_gen;
 	t->out_ns = now;
 	waiting_add(1);
+}
+
+/* Its window is not needed any more. */
+static __always_inline void interval_close(struct thread *t)
+{
+	window_return(t);
+	barrier();
+	*(volatile __u64 *)&t->out_ns = 0;
 }
 
 /* Takes the interval that is open, to end it; 0: there is none, or it is being ended. */
@@ -99,7 +133,7 @@ static __always_inline __u64 interval_take(struct thread *t)
 	    __sync_val_compare_and_swap(&t->out_ns, out_ns, OUT_ENDING) != out_ns)
 		return 0;
 	if (t->out_gen != sched_gen) {
-		t->out_ns = 0;
+		interval_close(t);
 		return 0;
 	}
 	waiting_add(-1);
@@ -181,8 +215,7 @@ static __always_inline void interval_end(struct task_struct *task, struct thread
 	mask = spans_review(t, end_ns, out_ns, &before);
 	if (mask)
 		interval_send(task, t, out_ns, end_ns, mask | flags);
-	barrier();
-	*(volatile __u64 *)&t->out_ns = 0;
+	interval_close(t);
 }
 
 static __always_inline void switch_in(struct task_struct *next)
@@ -249,8 +282,7 @@ __noinline int thread_resume_clock(struct thread *t)
 	if (!t || !out_ns)
 		return 0;
 	wall_split(t, out_ns, back_ns(bpf_get_current_task_btf(), t, out_ns));
-	barrier();
-	*(volatile __u64 *)&t->out_ns = 0;
+	interval_close(t);
 	return 0;
 }
 

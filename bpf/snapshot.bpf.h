@@ -71,7 +71,7 @@ int shot_seal(struct thread *t, struct shot *shot, struct wire_snapshot *rec);
  */
 struct shot_source {
 	struct task_struct *task;
-	struct window *stored;
+	__u64 stored; /* address of a window and its bytes; 0: there is none */
 	void *stack_ctx;
 	bool is_stored;
 	bool task_stack;
@@ -105,7 +105,8 @@ static __always_inline bool shot_window(const struct shot_source *from, struct w
 		return true;
 	if (!from->is_stored)
 		return !bpf_probe_read_user(to, bytes, (void *)w->start);
-	if (from->stored && bpf_probe_read_kernel(to, bytes, from->stored + 1))
+	if (from->stored &&
+	    bpf_probe_read_kernel(to, bytes, (void *)(from->stored + sizeof(struct window))))
 		window_drop(w);
 	return true;
 }
@@ -189,21 +190,32 @@ static __always_inline void shot_send(struct thread *t, struct shot *shot,
 		spans_lost(t, shot->mask);
 }
 
-/* What a switch-out has left behind of a thread, for its snapshot. */
-static __always_inline void blocked_shot(struct task_struct *task, struct thread *t,
-					 struct shot *shot, struct shot_source *from)
+/* Its window. Read as a number: the verifier would read all that follows for each map that it may be in. */
+static __always_inline void blocked_window(struct task_struct *task, const struct thread *t,
+					   struct shot *shot, struct shot_source *from)
 {
+	bool is_large = t->window == THREAD_WINDOW_LARGE || t->spare;
+	struct window *w;
 	__u32 room;
-	struct window *w = window_storage(task, t, 0, &room);
 
-	if (w) {
+	if (is_large && knob_max_window > WINDOW_MIDDLE)
+		w = (struct window *)window_large(task, t);
+	else
+		w = window_storage(task, 0, &room);
+	if (w)
 		shot->window = *w;
-		from->stored = w;
-	}
+	bpf_probe_read_kernel(&from->stored, sizeof(from->stored), &w);
 	/* Empty without a reason: no span was to be profiled yet when it was switched out. */
 	if (!w || shot->window.bytes > knob_max_window ||
 	    !(shot->window.bytes | shot->window.flags))
 		window_drop(&shot->window);
+}
+
+/* What a switch-out has left behind of a thread, for its snapshot. */
+static __always_inline void blocked_shot(struct task_struct *task, struct thread *t,
+					 struct shot *shot, struct shot_source *from)
+{
+	blocked_window(task, t, shot, from);
 	if (t->is_preempted)
 		shot->flags |= WIRE_SNAP_F_PREEMPTED;
 	if (t->is_iowait)

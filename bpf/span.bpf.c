@@ -42,7 +42,7 @@ static __noinline struct thread *thread_refresh(struct task_struct *task, struct
 		t->tid = task->pid;
 		t->tgid = tgid;
 		bpf_probe_read_kernel_str(t->comm, sizeof(t->comm), task->comm);
-		window_storage(task, t, BPF_LOCAL_STORAGE_GET_F_CREATE, &room);
+		window_storage(task, BPF_LOCAL_STORAGE_GET_F_CREATE, &room);
 	}
 	if (t->window == THREAD_WINDOW_TOO_SMALL)
 		window_enlarge(task, t);

@@ -121,7 +121,9 @@ struct thread {
 	__u32 waker_tid;
 
 	__u32 window; /* enum thread_window */
+	__u32 spare;  /* 1 + the index in windows_spare of what it borrows; 0: nothing */
 	__s32 out_syscall;
+	__u32 pad;
 	struct wire_regs out_regs; /* of user space, at out_ns */
 	__u64 waker_sp;
 

@@ -136,13 +136,15 @@ static __always_inline void window_read(struct window *w, __u8 *to, __u32 bytes,
 		window_read_holes(w, to, bytes, room);
 }
 
+/* Reads the window of the current thread that v->head says, and mends its return addresses; life.bpf.c. */
+int window_read_large(struct windows_large_value *v);
+
 /*
- * The storage for the window of a thread, made when flags say so, and the bytes of a window that it
- * takes. Branches for maps that do not exist are gone after the load; the empty asm keeps the
- * compiler from loading the address of such a map before the branch.
+ * The storage for the window of a thread that has not the large one, made when flags say so, and the bytes
+ * of a window that it takes. Branches for maps that do not exist are gone after the load; the empty asm
+ * keeps the compiler from loading the address of such a map before the branch.
  */
-static __always_inline struct window *window_storage(struct task_struct *task,
-						     const struct thread *t, __u64 flags,
+static __always_inline struct window *window_storage(struct task_struct *task, __u64 flags,
 						     __u32 *ret_room)
 {
 	*ret_room = knob_max_window;
@@ -152,13 +154,63 @@ static __always_inline struct window *window_storage(struct task_struct *task,
 		asm volatile("" ::: "memory");
 		return bpf_task_storage_get(&windows_small, task, 0, flags);
 	}
-	if (knob_max_window > WINDOW_MIDDLE && t->window == THREAD_WINDOW_LARGE) {
-		asm volatile("" ::: "memory");
-		return bpf_task_storage_get(&windows_large, task, 0, flags);
-	}
 	if (knob_max_window > WINDOW_MIDDLE)
 		*ret_room = WINDOW_MIDDLE;
 	return bpf_task_storage_get(&windows_middle, task, 0, flags);
+}
+
+/* That of a thread which borrows one, or has the large one. */
+static __always_inline struct windows_large_value *window_large(struct task_struct *task,
+								const struct thread *t)
+{
+	__u32 spare = t->spare - 1;
+
+	if (knob_max_window <= WINDOW_MIDDLE)
+		return NULL;
+	asm volatile("" ::: "memory");
+	if (!t->spare)
+		return bpf_task_storage_get(&windows_large, task, 0, 0);
+	return bpf_map_lookup_elem(&windows_spare, &spare);
+}
+
+/* The position of the only bit that is set, below 16; without branches. */
+static __always_inline __u32 bit_position(__u32 bit)
+{
+	__u32 v = bit - 1;
+
+	v -= (v >> 1) & 0x5555;
+	v = (v & 0x3333) + ((v >> 2) & 0x3333);
+	v = (v + (v >> 4)) & 0x0f0f;
+	return (v + (v >> 8)) & 0x1f;
+}
+
+/* Borrows a large window for the current thread; false: all are taken. */
+static __always_inline bool window_borrow(struct thread *t)
+{
+	for (int i = 0; i < 3; i++) {
+		__u32 taken = *(volatile __u32 *)&spare_taken;
+		__u32 bit = ~taken & (taken + 1);
+
+		if (taken == (1U << WINDOWS_SPARE) - 1)
+			return false;
+		if (__sync_val_compare_and_swap(&spare_taken, taken, taken | bit) == taken) {
+			t->spare = 1 + bit_position(bit);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Gives it back; nobody wants the thread's last window any more. */
+static __always_inline void window_return(struct thread *t)
+{
+	__u32 spare = t->spare;
+
+	if (!spare)
+		return;
+	t->spare = 0;
+	if (t->out_gen == sched_gen)
+		__sync_fetch_and_and(&spare_taken, ~(1U << ((spare - 1) & 31)));
 }
 
 /* Changes the storage of the current thread for the large one. Without memory it stays as it is. */

@@ -37,7 +37,7 @@ static const struct counter_text table[] = {
 	{"window_fault",
 	 "snapshots without a stack because it could not be read: its pages are swapped out", true},
 	{"window_truncated",
-	 "snapshots whose stack was larger than --max-window, or than any before on its thread, and was cut",
+	 "snapshots whose stack was larger than --max-window, or there was no room for it, and was cut",
 	 true},
 	{"foreign_stack",
 	 "snapshots taken on another stack than their span's: coroutine or signal stack", true},

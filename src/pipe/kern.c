@@ -117,6 +117,7 @@ static void configure(struct kernskel *skel, const struct kern_options *o)
 	bpf_map__set_autocreate(skel->maps.windows_small, window <= WINDOW_SMALL);
 	bpf_map__set_autocreate(skel->maps.windows_middle, window > WINDOW_SMALL);
 	bpf_map__set_autocreate(skel->maps.windows_large, window > WINDOW_MIDDLE);
+	bpf_map__set_autocreate(skel->maps.windows_spare, window > WINDOW_MIDDLE);
 }
 
 static void use_multi_uprobes(struct kernskel *skel)
@@ -364,6 +365,7 @@ static int sched_attach(struct kern *k, struct errmsg *e)
 		return 0;
 	memset(k->percpu, 0, k->n_cpus * sizeof(int64_t));
 	bpf_map_update_elem(bpf_map__fd(k->skel->maps.n_waiting), &zero, k->percpu, BPF_ANY);
+	k->skel->bss->spare_taken = 0;
 	raise_generation(&k->skel->data->sched_gen);
 	r = attach(k->skel->progs.sched_waking, &k->sched_waking, e);
 	if (!r)

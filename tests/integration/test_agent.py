@@ -49,8 +49,9 @@ NO_SCANS = RULES.replace("scan_interval: 100ms", "scan_interval: 1h")
 @test
 def processes_are_told_by_the_kernel():
     """Without scans: starts (by file, by environment), forks and ends; a waiting task begins with the process."""
-    rules = NO_SCANS + '- {name: "{env:SPANPROF_TEST_NAME}", match: [{env: [SPANPROF_TEST_NAME]}], group: process}\n'
-    script = "import os, sys\nif os.fork() == 0:\n sys.stdin.read(1)\n os._exit(0)\nprint(os.wait()[0], flush=True)\nsys.stdin.read(1)"
+    name = f"SPANPROF_TEST_{os.getpid()}_A"  # no process of another test has it
+    rules = NO_SCANS + f'- {{name: "{{env:{name}}}", match: [{{env: [{name}]}}], group: process}}\n'
+    script = "import os\nos.read(0, 1)\nif os.fork() == 0:\n os.read(0, 1)\n os._exit(0)\nprint(os.wait()[0], flush=True)\nos.read(0, 1)"
     with folder() as d, Agent(d, rules) as agent:
         task = agent.create(duration="60s")
         with caller(3) as target:
@@ -59,10 +60,13 @@ def processes_are_told_by_the_kernel():
             agent.wait_spans(3)
         agent.wait_instances(0)
         check("lost" in agent.events(task), agent.events(task))
-        env = {**os.environ, "SPANPROF_TEST_NAME": "by-env", "SPANPROF_TEST_NAM": "x" * 300}
+        env = {**os.environ, name: "by-env", name[:-1]: "x" * 300}
         python = subprocess.Popen(["/usr/bin/python3", "-c", script], env=env, stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, text=True)
         try:
+            agent.wait_instances(1)  # or a scan would have to find what it forks
+            python.stdin.write("x")
+            python.stdin.flush()
             names = {i["service"] for i in agent.wait_instances(2)}
             check(names == {"by-env"}, names)
             python.stdin.write("x")

@@ -89,18 +89,19 @@ def over_its_budget_nothing_new_begins():
 @test
 def names_beyond_all_limits():
     """From a variable that anybody sets: cut, cleaned, and equal names are one instance."""
+    variable = f"SPANPROF_TEST_{os.getpid()}"  # no process of another test has it
     rules = """
 agent: {socket: DIR/sock, scan_interval: 100ms}
 services:
-- name: "{env:SPANPROF_TEST_NAME}"
-  match: [{env: [SPANPROF_TEST_NAME]}]
+- name: "{env:VARIABLE}"
+  match: [{env: [VARIABLE]}]
   group: process
-  instance: "{env:SPANPROF_TEST_NAME}"
-"""
+  instance: "{env:VARIABLE}"
+""".replace("VARIABLE", variable)
     names = ["x" * 5000 + "1", "x" * 5000 + "2", 'a\nevent=forged b="', "\x01\x7f\x1b[31m", "\udcff\udcfe" * 60, "{pid}"]
     with folder() as d, Agent(d, rules) as agent, contextlib.ExitStack() as stack:
         for name in names:
-            p = subprocess.Popen(["sleep", "1000"], env={"PATH": os.environ["PATH"], "SPANPROF_TEST_NAME": name})
+            p = subprocess.Popen(["sleep", "1000"], env={"PATH": os.environ["PATH"], variable: name})
             stack.callback(stop, p, signal.SIGKILL)
         found = agent.wait_instances(len(names) - 1)
         for i in found:

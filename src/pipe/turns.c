@@ -14,10 +14,10 @@
 /* Taking probes off and putting them back costs something, too: not for less than this. */
 #define REST_MIN_NS (1000 * MS_NS)
 
-/* A turn ends before its time when the rest behind it would get longer than this. */
+/* A turn ends before its time when it takes longer than this to pay for it. */
 #define REST_MAX_NS (20000 * MS_NS)
 
-/* So many times the debt that ends a turn ends the draining behind it, too. */
+/* So many times the cost that ends a turn ends the draining behind it, too. */
 enum { DRAIN_LIMITS = 4 };
 
 /* Whoever uses less than this fraction of one CPU has CPU time to spare. */
@@ -56,6 +56,7 @@ void turns_begin(struct turns *t, uint64_t now_ns)
 	t->state = TURNS_ON;
 	t->since_ns = now_ns;
 	t->begin_cpu_ns = t->cpu_ns;
+	t->begin_cost_ns = t->cost_ns;
 	t->length_ns = TURN_MIN_NS + draw(t) % TURN_SPREAD_NS;
 	t->n_turns++;
 }
@@ -66,14 +67,19 @@ void turns_fail(struct turns *t, uint64_t now_ns)
 	t->since_ns = now_ns;
 }
 
+static int64_t most_ahead(const struct turns *t)
+{
+	return t->ahead_ns + share_of(t, AHEAD_NS);
+}
+
 static void pay(struct turns *t, const struct turns_look *look)
 {
 	uint64_t wall_ns = look->now_ns - t->now_ns;
 
 	t->debt_ns += (int64_t)(look->cost_ns - t->cost_ns);
 	t->debt_ns -= share_of(t, at_least_idle(look->cpu_ns - t->cpu_ns, wall_ns));
-	if (t->debt_ns < -share_of(t, AHEAD_NS))
-		t->debt_ns = -share_of(t, AHEAD_NS);
+	if (t->debt_ns < -most_ahead(t))
+		t->debt_ns = -most_ahead(t);
 	t->now_ns = look->now_ns;
 	t->cost_ns = look->cost_ns;
 	t->cpu_ns = look->cpu_ns;
@@ -88,22 +94,28 @@ static int64_t limit_of(const struct turns *t)
 	return share_of(t, (uint64_t)((double)cpu_ns / (double)wall_ns * REST_MAX_NS));
 }
 
+/* What this turn has cost, its draining included, beyond what was paid meanwhile. */
+static int64_t spent(const struct turns *t)
+{
+	return (int64_t)(t->cost_ns - t->begin_cost_ns) - share_of(t, t->cpu_ns - t->begin_cpu_ns);
+}
+
 static bool is_over(struct turns *t, const struct turns_look *look)
 {
 	uint64_t wall_ns = t->now_ns - t->since_ns;
 
 	switch (t->state) {
 	case TURNS_ON:
-		if (t->debt_ns <= 0 || !wall_ns)
+		if (t->debt_ns <= -t->ahead_ns || !wall_ns)
 			return false;
 		t->limit_ns = limit_of(t);
-		return wall_ns >= t->length_ns || t->debt_ns > t->limit_ns;
+		return wall_ns >= t->length_ns || spent(t) > t->limit_ns;
 	case TURNS_DRAIN:
-		if (wall_ns >= TURNS_DRAIN_MAX_NS || t->debt_ns > DRAIN_LIMITS * t->limit_ns)
+		if (wall_ns >= TURNS_DRAIN_MAX_NS || spent(t) > DRAIN_LIMITS * t->limit_ns)
 			return true;
 		return look->is_gone && look->is_calm;
 	case TURNS_OFF:
-		return look->is_gone && t->debt_ns <= 0 && wall_ns >= REST_MIN_NS;
+		return look->is_gone && t->debt_ns <= -t->ahead_ns && wall_ns >= REST_MIN_NS;
 	}
 	return false;
 }
@@ -119,6 +131,8 @@ bool turns_update(struct turns *t, const struct turns_look *look)
 	if (!is_over(t, look))
 		return false;
 	t->on_ns = turns_probed_ns(t, look->now_ns);
+	if (t->state == TURNS_DRAIN)
+		t->ahead_ns = spent(t) < t->limit_ns ? spent(t) : t->limit_ns;
 	t->state = next[t->state];
 	t->since_ns = look->now_ns;
 	return true;

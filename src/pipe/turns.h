@@ -5,8 +5,9 @@
  *
  * Probes are on for a turn. What they cost is owed, and a share of the CPU time that is used pays for it;
  * while more is owed than was paid, no turn begins. Behind a turn calls are drained: none is looked at
- * that begins, those that are open may end. Then the probes are off until the debt is paid. Who is within
- * the budget, or nearly idle, is probed all the time.
+ * that begins, those that are open may end. Then the probes are off until the debt is paid, and another turn
+ * like that ahead, so that at any time behind the first turns not more than the share has been spent. Who
+ * is within the budget, or nearly idle, is probed all the time.
  */
 #ifndef SPANPROF_PIPE_TURNS_H
 #define SPANPROF_PIPE_TURNS_H
@@ -30,10 +31,12 @@ struct turns {
 	uint64_t now_ns;   /* of the last look, and the sums then */
 	uint64_t cost_ns;
 	uint64_t cpu_ns;
-	int64_t debt_ns; /* below 0: paid ahead */
-	int64_t limit_ns; /* a debt that ends a turn at once: so much is paid back in the longest rest */
-	uint64_t begin_cpu_ns; /* cpu_ns when the turn began */
-	uint64_t length_ns;    /* of the turn */
+	int64_t debt_ns;  /* below 0: paid ahead */
+	int64_t ahead_ns; /* paid ahead before the next turn begins: what the last one has cost */
+	int64_t limit_ns; /* a cost that ends a turn at once: so much is paid back in the longest rest */
+	uint64_t begin_cpu_ns;  /* cpu_ns when the turn began */
+	uint64_t begin_cost_ns; /* and cost_ns */
+	uint64_t length_ns;     /* of the turn */
 	uint64_t random;
 	uint64_t on_ns; /* of the turns that are over */
 	uint64_t n_turns;

@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "export/chain.h"
 #include "export/escape.h"
 #include "export/text_hot.h"
 #include "export/text_node.h"
+#include "model/chain.h"
 
 enum {
 	NUMBERS_WIDTH = 10 + 10 + 7 + 2, /* total, self, count, gap */
@@ -272,10 +272,12 @@ static void fill_chain(const struct view *v, const struct view_line *vl, struct 
 	for (uint32_t node = vl->node; n; node = node_at(v, node)->parent) {
 		uint32_t module = v->frame_modules[frame_of(v, node)];
 		const char *path = strpool_get(v->p->strings, v->p->modules.at[module].path);
+		uint32_t flags = v->p->frames.at[frame_of(v, node)].flags;
 
 		frames[--n] = (struct chain_frame){
 			.width = escape_width(name_of(v, node), LINE_UNLIMITED),
 			.runtime = chain_is_runtime(path, name_of(v, node)),
+			.unnamed = flags & PROFILE_FRAME_UNKNOWN,
 		};
 	}
 }

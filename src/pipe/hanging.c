@@ -1,34 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pipe/hanging.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "model/chain.h"
 #include "pipe/assemble.h"
 
-enum { FRAMES_SHOWN = 5 };
+enum { CHAIN_COLUMNS = 140 };
 
-struct functions {
-	const char *at[FRAMES_SHOWN]; /* innermost first */
+/* The program's own functions and those of its libraries, in the order of the calls. */
+struct chain {
+	struct chain_frame *frames;
+	const char **names;
 	size_t n;
-	bool more;
 };
 
-static void add_location(const struct profile *p, const struct profile_location *l,
-			 struct functions *ret)
+static void chain_deinit(struct chain *c)
 {
-	for (uint32_t i = 0; i < l->n_frames; i++) {
+	free(c->frames);
+	free(c->names);
+}
+
+static void add_location(const struct profile *p, const struct profile_location *l, struct chain *c)
+{
+	const char *path = strpool_get(p->strings, p->modules.at[l->module].path);
+
+	for (uint32_t i = l->n_frames; i-- > 0;) {
 		const struct profile_frame *f = &p->frames.at[p->frame_runs.at[l->first_frame + i]];
+		const char *name = strpool_get(p->strings, f->function);
 
 		if (f->flags & (PROFILE_FRAME_KERNEL | PROFILE_FRAME_SYNTHETIC))
 			continue;
-		ret->more = ret->n == ARRAY_SIZE(ret->at);
-		if (ret->more)
-			return;
-		ret->at[ret->n++] = strpool_get(p->strings, f->function);
+		c->names[c->n] = name;
+		c->frames[c->n++] = (struct chain_frame){
+			.width = strlen(name),
+			.runtime = chain_is_runtime(path, name),
+			.unnamed = f->flags & PROFILE_FRAME_UNKNOWN,
+		};
 	}
+}
+
+static int fill_chain(const struct profile *p, const struct profile_stack *s, struct chain *c)
+{
+	const uint32_t *stack = &p->stack_runs.at[s->first];
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < s->n; i++)
+		n += p->locations.at[stack[i]].n_frames;
+	if (!n)
+		return 0;
+	c->frames = calloc(n, sizeof(*c->frames));
+	c->names = calloc(n, sizeof(*c->names));
+	if (!c->frames || !c->names)
+		return -ENOMEM;
+	for (uint32_t i = s->n; i-- > 0;)
+		add_location(p, &p->locations.at[stack[i]], c);
+	return 0;
 }
 
 static void add_text(struct hanging *h, const char *text, const char *more)
@@ -51,20 +83,27 @@ static void add_state(struct hanging *h, const struct profile *p, const struct o
 		add_text(h, ", blocked: ", block_cause_name(profile_wait_cause(p, cause, stack)));
 }
 
+static void add_chain(struct hanging *h, const struct chain *c)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		bool shown = c->frames[i].shown;
+
+		if (!shown && i && !c->frames[i - 1].shown)
+			continue;
+		add_text(h, i ? CHAIN_GAP : "", shown ? c->names[i] : CHAIN_CUT);
+	}
+}
+
 static void describe(struct hanging *h, const struct profile *p, const struct observation *o,
 		     uint32_t stack)
 {
-	const struct profile_stack *s = &p->stacks.at[stack];
-	struct functions functions = {};
+	CLEANUP(chain_deinit)
+	struct chain c = {};
 
-	for (uint32_t i = 0; i < s->n && !functions.more; i++)
-		add_location(p, &p->locations.at[p->stack_runs.at[s->first + i]], &functions);
-	if (!functions.n)
+	if (fill_chain(p, &p->stacks.at[stack], &c) < 0 || !c.n)
 		return;
-	if (functions.more)
-		add_text(h, "... > ", "");
-	for (size_t i = functions.n; i-- > 0;)
-		add_text(h, functions.at[i], i ? " > " : "");
+	chain_choose(c.frames, c.n, CHAIN_COLUMNS);
+	add_chain(h, &c);
 	add_state(h, p, o, stack);
 	text_printable(h->where);
 }

@@ -16,7 +16,7 @@ struct hanging {
 	uint32_t tid;
 	uint64_t start_ns;
 	char name[128];  /* printable */
-	char where[256]; /* "request > body > pause, blocked: sleep", printable; "": not known */
+	char where[320]; /* "request > body > pause, blocked: sleep", printable; "": not known */
 };
 
 /*

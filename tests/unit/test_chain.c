@@ -2,12 +2,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/chain.h"
+#include "model/chain.h"
 #include "tests/unit/unit.h"
 
 enum { MAX = 32 };
 
-/* frames: one letter each, small ones are of a runtime library; the same with dots for what is cut. */
+/*
+ * frames: one letter each, small ones are of a runtime library, + and - are own ones and a library's without a
+ * name; the same with dots for what is cut.
+ */
 static void assert_chosen(const char *frames, unsigned int room, const char *wanted)
 {
 	struct chain_frame f[MAX] = {};
@@ -15,7 +18,11 @@ static void assert_chosen(const char *frames, unsigned int room, const char *wan
 	char got[MAX + 1] = "";
 
 	for (size_t i = 0; i < n; i++)
-		f[i] = (struct chain_frame){.width = 10, .runtime = frames[i] >= 'a'};
+		f[i] = (struct chain_frame){
+			.width = 10,
+			.runtime = frames[i] >= 'a' || frames[i] == '-',
+			.unnamed = strchr("+-", frames[i]),
+		};
 	chain_choose(f, n, room);
 	for (size_t i = 0; i < n; i++)
 		got[i] = f[i].shown ? frames[i] : '.';
@@ -54,7 +61,17 @@ static void a_library_in_the_middle(void **state)
 
 static void long_chains_keep_both_ends(void **state)
 {
-	assert_chosen("ABCDEFGHIJ", 6 * 13 + 5, "AB....GHIJ");
+	assert_chosen("ABCDEFGHIJ", 7 * 13 + 5, "AB...FGHIJ");
+}
+
+/* pg_sleep stays, not "postgres+0x474bf0"; where nothing has a name, both ends. */
+static void frames_without_names_go_first(void **state)
+{
+	assert_chosen("+++C+EFab", 5 * 13 + 2 * 6, "...C.EFab");
+	assert_chosen("+++C++++F+a-b", 4 * 13 + 4 * 6, "...C....F.a.b");
+	assert_chosen("+++C+EFab", 6 * 13 + 2 * 6, "...C+EFab");
+	assert_chosen("A+B++F+a", 4 * 13 + 3 * 6, "A.B..F.a");
+	assert_chosen("++++++ab", 5 * 13 + 9, "+..+++a.");
 }
 
 static void runtime_libraries_are_known(void **state)
@@ -77,6 +94,7 @@ int main(void)
 		cmocka_unit_test(the_last_own_frame_stays_last),
 		cmocka_unit_test(a_library_in_the_middle),
 		cmocka_unit_test(long_chains_keep_both_ends),
+		cmocka_unit_test(frames_without_names_go_first),
 		cmocka_unit_test(runtime_libraries_are_known),
 	};
 

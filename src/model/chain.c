@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chain.c: frames are added one by one, the most telling first, as long as they fit. */
-#include "export/chain.h"
+#include "model/chain.h"
 
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/text.h"
 
-enum { TAIL = 4 }; /* own frames up to the last one that go before those after the first */
+enum { TAIL = 5 }; /* own frames up to the last one that go before those after the first */
 
 static bool begins_with(const char *s, const char *prefix)
 {
@@ -67,33 +67,62 @@ static bool is_inside(const struct chain_frame *frames, size_t i)
 	return i && frames[i].runtime && frames[i - 1].runtime;
 }
 
+/* The last named frame of the program's own; without names, the last own one. */
 static size_t last_own(const struct chain_frame *frames, size_t n)
 {
 	while (n > 1 && frames[n - 1].runtime)
 		n--;
+	for (size_t i = n; i-- > 0;)
+		if (!frames[i].runtime && !frames[i].unnamed)
+			return i;
 	return n - 1;
+}
+
+/* Own frames from the last one on towards the first, then those behind the first. */
+static void try_own(struct chain_frame *frames, size_t n, size_t last, unsigned int room)
+{
+	for (size_t i = last, left = TAIL; i && left > 1;) {
+		if (is_inside(frames, --i) || frames[i].unnamed)
+			continue;
+		if (!try_frame(frames, n, i, room))
+			break;
+		left--;
+	}
+	for (size_t i = 1; i < last; i++)
+		if (!is_inside(frames, i) && !frames[i].unnamed && !try_frame(frames, n, i, room))
+			break;
+}
+
+/* What is left: the inside of libraries, then, from the last one on, what has no name. */
+static void try_rest(struct chain_frame *frames, size_t n, unsigned int room)
+{
+	for (size_t i = 1; i < n; i++)
+		if (!frames[i].unnamed && !try_frame(frames, n, i, room))
+			break;
+	for (size_t i = n; i-- > 0;)
+		if (frames[i].unnamed && !try_frame(frames, n, i, room))
+			break;
 }
 
 void chain_choose(struct chain_frame *frames, size_t n, unsigned int room)
 {
-	size_t last = last_own(frames, n);
+	size_t last = last_own(frames, n), next = last + 1;
 
 	for (size_t i = 0; i < n; i++)
 		frames[i].shown = true;
 	if (chain_width(frames, n) <= room)
 		return;
-	for (size_t i = 0; i < n; i++)
+	/* Where no own frame has a name, all say the same. */
+	for (size_t i = 0, bare = frames[last].unnamed; i < n; i++) {
 		frames[i].shown = i == last;
-	try_frame(frames, n, 0, room);
-	if (last + 1 < n)
-		try_frame(frames, n, last + 1, room);
-	for (size_t i = last, left = TAIL; i && --left;)
-		if (!is_inside(frames, --i) && !try_frame(frames, n, i, room))
-			break;
-	for (size_t i = 1; i < last; i++)
-		if (!is_inside(frames, i) && !try_frame(frames, n, i, room))
-			break;
-	for (size_t i = 1; i < n; i++)
-		if (is_inside(frames, i) && !try_frame(frames, n, i, room))
-			break;
+		frames[i].unnamed = frames[i].unnamed && (frames[i].runtime || !bare);
+	}
+	if (!frames[0].unnamed)
+		try_frame(frames, n, 0, room);
+	while (next < n && frames[next].unnamed)
+		next++;
+	if (next < n)
+		try_frame(frames, n, next, room);
+	try_own(frames, n, last, room);
+	try_rest(frames, n, room);
 }

@@ -4,11 +4,11 @@
  *
  * What names the work is shown first: the last frame of the program's own, the first one, the function
  * of the runtime library that the program called last, then more of its own frames. The inside of a
- * runtime library (what pthread_cond_wait calls) comes last: it says nothing that its first frame does
- * not say.
+ * runtime library (what pthread_cond_wait calls) says nothing that its first frame does not say, and
+ * a frame without a name says nothing at all: these come last.
  */
-#ifndef SPANPROF_EXPORT_CHAIN_H
-#define SPANPROF_EXPORT_CHAIN_H
+#ifndef SPANPROF_MODEL_CHAIN_H
+#define SPANPROF_MODEL_CHAIN_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +19,7 @@
 struct chain_frame {
 	unsigned int width; /* columns of its name */
 	bool runtime;       /* chain_is_runtime */
+	bool unnamed;       /* "module+0x1234"; changed by chain_choose */
 	bool shown;         /* set by chain_choose */
 };
 

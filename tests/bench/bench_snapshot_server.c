@@ -5,10 +5,12 @@
  *   bench_snapshot_server ENDPOINT PARENT_PID
  *
  * The endpoint is profiled in all processes of the server that PARENT_PID started, with a period of 1 ms
- * and from the start of each call. In turns, on a clock of the same threads: spanprof's tick, as `run` uses
- * it; and a program that does nothing but bpf_get_stack. A round counts when both have met the server's
- * stacks often enough. spanprof's figure is its run time for each snapshot, less that of the ticks that found
- * nothing to do, which are counted and whose cost is measured before.
+ * and from the start of each call. In turns, on a clock of the same threads: spanprof's tick; and a program
+ * that does nothing but bpf_get_stack. A round counts when both have met the server's stacks often enough.
+ * spanprof's figure is its run time for each snapshot, less that of the ticks that found nothing to do, which
+ * are counted and whose cost is measured before. The clock of each CPU, on which `run` has it, rests: most of
+ * its ticks meet other threads on a busy machine, or find nothing due, and what these cost is not known well
+ * enough to be taken off.
  *
  * A window always reaches up to the endpoint's frame; a walk of frame pointers stops in the first library
  * that was built without them, and is the cheaper for it. So a third program tells of each walk how long it
@@ -22,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,6 +46,7 @@ enum {
 	TRIES_MAX = 30,
 	SNAPSHOTS_MIN = 150,
 	THREADS_MAX = 64,
+	FDS_MAX = 1024,
 	CALLERS_MAX = 8,
 	INSTANCE = 1,
 };
@@ -150,6 +154,15 @@ static int start(struct bench *b, const char *text, struct errmsg *e)
 	return r ? r : engine_set_gate(b->engine, id, INSTANCE, &gate, e);
 }
 
+/* All that is no clock refuses it. */
+static void clocks_rest(void)
+{
+	uint64_t period_ns = 3600 * 1000 * MS;
+
+	for (int fd = 0; fd < FDS_MAX; fd++)
+		ioctl(fd, PERF_EVENT_IOC_PERIOD, &period_ns);
+}
+
 static int add_processes(struct bench *b, struct errmsg *e)
 {
 	int r = 0;
@@ -186,8 +199,8 @@ static int run_for(struct bench *b, uint64_t ns)
 	return r;
 }
 
-/* A walk on a clock of each of the threads; the engine goes on. */
-static int walk_for(struct bench *b, int walk_fd, uint64_t ns)
+/* The program on a clock of each of the threads; the engine goes on. */
+static int tick_for(struct bench *b, int prog_fd, uint64_t ns)
 {
 	struct perf_event_attr attr = {
 		.type = PERF_TYPE_SOFTWARE,
@@ -200,7 +213,7 @@ static int walk_for(struct bench *b, int walk_fd, uint64_t ns)
 	for (size_t i = 0; i < b->n_pids; i++) {
 		fds[i] = (int)syscall(SYS_perf_event_open, &attr, b->pids[i], -1, -1,
 				      PERF_FLAG_FD_CLOEXEC);
-		links[i] = fds[i] < 0 ? -1 : bpf_link_create(walk_fd, fds[i], BPF_PERF_EVENT, NULL);
+		links[i] = fds[i] < 0 ? -1 : bpf_link_create(prog_fd, fds[i], BPF_PERF_EVENT, NULL);
 	}
 	r = run_for(b, ns);
 	for (size_t i = 0; i < b->n_pids; i++) {
@@ -219,14 +232,14 @@ static bool measure_round(struct bench *b, size_t i)
 	struct run_time walk = program_run_time(b->walk_fd), walk_end;
 	uint64_t before = b->n_snapshots, n_walks, n_empty, n;
 
-	if (run_for(b, ROUND_NS))
+	if (tick_for(b, b->tick_fd, ROUND_NS))
 		return false;
 	tick_end = program_run_time(b->tick_fd);
 	n = b->n_snapshots - before;
-	if (walk_for(b, b->walk_fd, ROUND_NS))
+	if (tick_for(b, b->walk_fd, ROUND_NS))
 		return false;
 	walk_end = program_run_time(b->walk_fd);
-	if (walk_for(b, bpf_program__fd(b->timed->progs.walk_and_tell), ROUND_NS))
+	if (tick_for(b, bpf_program__fd(b->timed->progs.walk_and_tell), ROUND_NS))
 		return false;
 	n_walks = walk_end.n - walk.n;
 	if (n < SNAPSHOTS_MIN || n_walks < SNAPSHOTS_MIN)
@@ -252,14 +265,14 @@ static double median(double *v)
 	return v[ROUNDS / 2];
 }
 
-/* Ticks that find nothing, on the same CPUs: each round has some, on other threads and between calls. */
+/* Ticks that find nothing: each round has some, between calls. */
 static void measure_empty(struct bench *b)
 {
 	struct run_time from, to;
 
 	run_for(b, ROUND_NS / 4);
 	from = program_run_time(b->tick_fd);
-	run_for(b, ROUND_NS);
+	tick_for(b, b->tick_fd, ROUND_NS);
 	to = program_run_time(b->tick_fd);
 	b->empty_ns = to.n > from.n ? (double)(to.ns - from.ns) / (double)(to.n - from.n) : 0;
 }
@@ -332,6 +345,7 @@ int main(int argc, char **argv)
 	r = start(&b, argv[1], &e);
 	b.tick_fd = r ? -1 : program_find("sample_tick");
 	if (b.tick_fd >= 0) {
+		clocks_rest();
 		measure_empty(&b);
 		r = add_processes(&b, &e);
 	}

@@ -65,6 +65,9 @@ static bool is_text(const char *text, size_t bytes)
 	return bad * 4 <= bytes;
 }
 
+/* What could not be read, until escape_name: other than a query's "?", it stays in a normalized path. */
+#define UNREAD "\x1a"
+
 /* Appends one field; false when it could not be read. */
 static bool append_field(const struct expr_part *part, const struct name_field *f, char *buf,
 			 size_t *n, size_t max)
@@ -72,7 +75,7 @@ static bool append_field(const struct expr_part *part, const struct name_field *
 	bool text = f->type == WIRE_FIELD_STR || f->type == WIRE_FIELD_CUT;
 
 	if (f->type == WIRE_FIELD_FAULT || (text && !is_text(f->text, f->text_bytes))) {
-		append(buf, n, max, "?", 1);
+		append(buf, n, max, UNREAD, strlen(UNREAD));
 		return false;
 	}
 	if (text)
@@ -129,7 +132,7 @@ static size_t utf8_length(const unsigned char *s)
 	return n;
 }
 
-/* Control characters and bytes that are no UTF-8 become \xNN; white space becomes a blank. */
+/* Control characters and bytes that are no UTF-8 become \xNN, white space a blank, and UNREAD "?". */
 static void escape_name(const char *in, char *buf, size_t max)
 {
 	const unsigned char *s = (const unsigned char *)in;
@@ -141,6 +144,9 @@ static void escape_name(const char *in, char *buf, size_t max)
 
 		if (*s == '\n' || *s == '\t' || *s == '\r') {
 			snprintf(hex, sizeof(hex), " ");
+			len = 1;
+		} else if (*s == UNREAD[0]) {
+			snprintf(hex, sizeof(hex), "?");
 			len = 1;
 		} else if (len == 0 || *s < 0x20 || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0)) {
 			snprintf(hex, sizeof(hex), "\\x%02x", *s);

@@ -206,6 +206,12 @@ static void names_that_cannot_be_read(void **state)
 	add_text(&f, "x");
 	check_name("f(str(arg0) \"-\" str(arg1))", &f, "?-x");
 	f = (struct fields){.n = 0};
+	add_text(&f, "GET");
+	add_field(&f, WIRE_FIELD_FAULT, "", 0);
+	add_text(&f, "/orders/42?x=1");
+	check_name("f(str(arg0) \" \" str(arg1) \" \" str(arg2));normalize=path,lower", &f,
+		   "get ? /orders/{id}");
+	f = (struct fields){.n = 0};
 	add_text(&f, "\x01\x02\x03\x04");
 	check_name("f(str(arg0))", &f, "f");
 	f = (struct fields){.n = 0};

@@ -49,6 +49,9 @@ struct candidates {
 int candidates_find(struct candidates *ret, struct inspect *i, const struct probes_command *c,
 		    size_t max);
 
+/* Why there is none, and what to do. */
+void candidates_tell_none(struct inspect *i, const struct probes_command *c, char *buf, size_t n);
+
 int probes_list(struct inspect *i, const struct probes_command *c);
 int probes_count(struct inspect *i, const struct probes_command *c);
 int probes_check(struct inspect *i, const struct probes_command *c);

@@ -302,9 +302,11 @@ static bool is_fit(struct count *k, const struct inspect *i, const struct candid
 	return r == 0;
 }
 
-static int choose(struct count *k, const struct inspect *i, const struct candidates *list,
+static int choose(struct count *k, struct inspect *i, const struct candidates *list,
 		  struct errmsg *e)
 {
+	char why[512];
+
 	k->at = calloc(list->n + 1, sizeof(*k->at));
 	if (!k->at)
 		return -ENOMEM;
@@ -313,11 +315,9 @@ static int choose(struct count *k, const struct inspect *i, const struct candida
 			k->at[k->n++].f = &list->at[n];
 	if (k->n)
 		return 0;
+	candidates_tell_none(i, k->c, why, sizeof(why));
 	return errmsg_set(e, -ENOENT, "process %d: no function to count: %s", k->c->pid,
-			  k->n_unfit ? k->no_fit.text
-			  : plan_runtimes(&i->input) & BINARY_GO
-				  ? "those of a Go program cannot be endpoints"
-				  : "give another PATTERN");
+			  k->n_unfit ? k->no_fit.text : why);
 }
 
 int probes_count(struct inspect *i, const struct probes_command *c)

@@ -362,6 +362,59 @@ static void tell_cost(void)
 		 cheap, dear);
 }
 
+static bool note_source(void *ctx, const struct symtab_symbol *sym)
+{
+	*(unsigned int *)ctx |= 1U << sym->source;
+	return true;
+}
+
+/* The program itself; NULL when its file cannot be read. */
+static struct binary *program_of(struct inspect *i)
+{
+	struct resolve_module mods[MODULES_MAX];
+	struct binary *b = NULL;
+
+	if (!resolve_modules(&i->input, NULL, mods, MODULES_MAX) ||
+	    binaries_get(i->binaries, mods[0].module, &b) < 0)
+		return NULL;
+	return b;
+}
+
+void candidates_tell_none(struct inspect *i, const struct probes_command *c, char *buf, size_t n)
+{
+	struct binary *b = program_of(i);
+	unsigned int sources = 0;
+
+	if (plan_runtimes(&i->input) & BINARY_GO) {
+		snprintf(buf, n, "those of a Go program cannot be endpoints");
+		return;
+	}
+	if (b && binary_symtab(b))
+		symtab_each(binary_symtab(b), note_source, &sources);
+	if (b && !(sources & ~(1U << SYMTAB_DYNAMIC)))
+		snprintf(
+			buf, n,
+			"'%s' has %s: install its debug symbols (looked for in %s), or give an address to --endpoint: FILE:0xOFFSET",
+			text_base_name(module_path(binary_module(b))),
+			sources ? "the symbols of exported functions only" : "no symbols",
+			c->debug_dirs ? c->debug_dirs : DEBUGFILE_DIRS);
+	else
+		snprintf(buf, n, "%s",
+			 c->pattern ? "give another PATTERN" : "give a PATTERN, or --all");
+}
+
+static void tell_none(struct inspect *i, const struct probes_command *c)
+{
+	char why[512];
+
+	candidates_tell_none(i, c, why, sizeof(why));
+	if (c->pattern)
+		log_error("process %d: no function matches '%s'; %s", c->pid, c->pattern, why);
+	else
+		log_error("process %d: no function of its program %s; %s", c->pid,
+			  c->all ? "is known" : "sounds like a request", why);
+}
+
 int probes_list(struct inspect *i, const struct probes_command *c)
 {
 	struct resolve_module mods[MODULES_MAX];
@@ -380,13 +433,7 @@ int probes_list(struct inspect *i, const struct probes_command *c)
 	if (r < 0)
 		log_error("process %d: cannot list its functions: %s", c->pid, strerror(-r));
 	else if (list.n + n_notes == 0)
-		log_error("process %d: no function%s%s%s", c->pid,
-			  c->pattern ? " matches '" : " of its program sounds like a request",
-			  c->pattern ? c->pattern : "",
-			  c->pattern ? "'"
-			  : plan_runtimes(&i->input) & BINARY_GO
-				  ? "; those of a Go program cannot be endpoints"
-				  : "; give a PATTERN, or --all");
+		tell_none(i, c);
 	if (list.n_left_out)
 		log_info("%zu more match; --all lists them", list.n_left_out);
 	if (any || n_notes)

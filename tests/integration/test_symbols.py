@@ -45,6 +45,17 @@ def file_offset(program, function):
 # -- separate debug files -------------------------------------------------------------------------
 
 
+@cases([("--all",), ("request",), ("--count", "100ms", "--all")])
+def probes_of_a_program_without_symbols(words):
+    """Another pattern would not help: what does is said."""
+    with folder() as path:
+        app, _ = strip(path)
+        with Target(app, *SCRIPT) as target:
+            status, _, err = spanprof("probes", "-p", target.pid, "--debug-dirs", path / "dirs", *words)
+        check(status == 1 and f"(looked for in {path / 'dirs'})" in err and "FILE:0xOFFSET" in err, err)
+        check("PATTERN" not in err and "give" in err and "--all" not in err, err)
+
+
 @cases(["debug link", "build-id folder"])
 def endpoint_that_only_a_debug_file_names(how):
     """Neither its symbol nor its parameter is in the program."""

@@ -213,6 +213,7 @@ static int new_profiler(struct agent *a, struct errmsg *e)
 						 .budget = &a->budget,
 						 .max_snapshots = a->rules->limits.max_snapshots,
 						 .debug_max_bytes = a->rules->limits.debug_bytes,
+						 .max_overhead_ppm = a->rules->limits.overhead_ppm,
 						 .on_debug_left_out = on_debug_left_out,
 						 .on_span = agent_on_span,
 						 .on_process = agent_on_engine_event,

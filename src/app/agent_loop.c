@@ -182,6 +182,17 @@ static void watch_store(struct agent *a)
 	a->store_error_hash = hash;
 }
 
+static void tell_costly(struct agent *a, uint64_t now_ns)
+{
+	const char *what = profiler_costly(a->profiler, now_ns);
+
+	if (what)
+		agent_log(
+			a, LOG_LEVEL_WARNING,
+			"event=costly text=\"%s; limits.overhead: 1%% limits that to 1 %%, by probing in turns\"",
+			what);
+}
+
 static void each_second(struct agent *a, uint64_t now_ns)
 {
 	uint64_t limit = a->rules->limits.memory_bytes;
@@ -192,6 +203,7 @@ static void each_second(struct agent *a, uint64_t now_ns)
 	if (++a->seconds % RETRY_SECONDS == 0)
 		a->is_dirty |= profiler_is_incomplete(a->profiler);
 	update_budget(a, now_ns);
+	tell_costly(a, now_ns);
 	watch_store(a);
 	profiler_follow_clock(a->profiler, clock_mono_ns(), clock_real_ns());
 	a->rss_bytes = resident_bytes(&own);

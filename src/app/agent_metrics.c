@@ -187,6 +187,10 @@ static void write_processes(struct agent *a, const struct profiler_stats *ps, FI
 
 static void write_spans(struct agent *a, const struct profiler_stats *ps, FILE *f)
 {
+	one(f, "probed_seconds_total", "counter",
+	    "While limits.overhead is set: time in which functions were probed.",
+	    (double)ps->probed_ns / 1e9);
+	one(f, "turns_total", "counter", "Turns in which they were.", (double)ps->n_turns);
 	one(f, "open_spans", "gauge", "Spans that are being profiled.", (double)ps->n_open_spans);
 	one(f, "spans_total", "counter", "Spans handed to the sinks.", (double)a->counts.n_spans);
 	one(f, "spans_unwanted_total", "counter",

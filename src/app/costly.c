@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "app/costly.h"
 
-#include "base/log.h"
-#include "probe/trapcost.h"
+#include <stdio.h>
+
 #include "proc/process.h"
 
 enum { LOOK_NS = 1000000000, TOO_MUCH_PERCENT = 5 };
@@ -10,8 +10,8 @@ enum { LOOK_NS = 1000000000, TOO_MUCH_PERCENT = 5 };
 /* Less CPU time than this in a second is not missed. */
 enum { IDLE_NS = 100000000 };
 
-/* No cheap probe costs less than this; only then it is worth to measure what it is here. */
-enum { PAIR_MIN_NS = 1000 };
+/* Two probes seldom cost more than this; only then it is worth to measure what they do here. */
+enum { PAIR_MAX_NS = 12000 };
 
 static uint64_t count_calls(struct engine *e)
 {
@@ -40,35 +40,37 @@ static bool is_too_much(uint64_t n_calls, uint64_t pair_ns, uint64_t cpu_ns)
 	return n_calls * pair_ns > cpu_ns / 100 * TOO_MUCH_PERCENT;
 }
 
-static void tell(struct engine *e, uint64_t n_calls, uint64_t cpu_ns)
+/* What probing takes is part of the CPU time: an estimate for cold caches that is larger is too large. */
+static bool estimate(struct costly *c, struct engine *e, uint64_t n_calls, uint64_t cpu_ns)
 {
-	struct trapcost cost;
+	uint64_t pair_ns = 2 * engine_trapcost(e)->hit_ns;
+	uint64_t cost_ns = n_calls * pair_ns < cpu_ns ? n_calls * pair_ns : cpu_ns;
 
-	trapcost_measure(&engine_measured(e)->source, &cost);
-	if (!is_too_much(n_calls, 2 * cost.hit_ns, cpu_ns))
-		return;
-	log_warning(
-		"the probes take up to %.0f %% of the CPU time of what is profiled (%lu calls in a second, %.1f us each): --max-overhead 1%% limits that to 1 %%, by probing in turns",
-		100.0 * (double)(n_calls * 2 * cost.hit_ns) / (double)cpu_ns,
-		(unsigned long)n_calls, (double)cost.hit_ns * 2 / 1000);
+	if (!is_too_much(n_calls, pair_ns, cpu_ns))
+		return false;
+	snprintf(
+		c->text, sizeof(c->text),
+		"the probes take up to %.0f %% of the CPU time of what is profiled (%lu calls in a second, up to %.1f us each)",
+		100.0 * (double)cost_ns / (double)cpu_ns, (unsigned long)n_calls,
+		(double)cost_ns / (double)n_calls / 1000);
+	return true;
 }
 
-void costly_look(struct costly *c, struct engine *e, uint64_t now_ns)
+bool costly_look(struct costly *c, struct engine *e, uint64_t now_ns)
 {
-	bool is_first = !c->next_ns;
 	uint64_t n_calls, cpu_ns;
+	bool is_first = !c->next_ns;
 
 	if (c->is_told || now_ns < c->next_ns)
-		return;
+		return false;
 	c->next_ns = now_ns + LOOK_NS;
 	n_calls = count_calls(e);
 	cpu_ns = cpu_time(e);
 	/* Less than before: a process has ended. */
-	if (!is_first && cpu_ns > c->cpu_ns + IDLE_NS &&
-	    is_too_much(n_calls - c->n_calls, PAIR_MIN_NS, cpu_ns - c->cpu_ns)) {
-		tell(e, n_calls - c->n_calls, cpu_ns - c->cpu_ns);
-		c->is_told = true;
-	}
+	if (!is_first && n_calls > c->n_calls && cpu_ns > c->cpu_ns + IDLE_NS &&
+	    is_too_much(n_calls - c->n_calls, PAIR_MAX_NS, cpu_ns - c->cpu_ns))
+		c->is_told = estimate(c, e, n_calls - c->n_calls, cpu_ns - c->cpu_ns);
 	c->n_calls = n_calls;
 	c->cpu_ns = cpu_ns;
+	return c->is_told;
 }

@@ -83,6 +83,8 @@ static int make_engine(struct profiler *p, struct errmsg *e)
 			   .rules = p->site_rules,
 			   .debug_max_bytes = p->options.debug_max_bytes},
 		.is_measured = p->is_measured,
+		.cost = p->cost,
+		.max_overhead_ppm = p->options.max_overhead_ppm,
 		.pipeline = {.symbols = {.lines = true,
 					 .debug_max_bytes = p->options.debug_max_bytes,
 					 .debug_max_steps = DEBUG_STEPS_MAX,
@@ -106,6 +108,7 @@ static int make_engine(struct profiler *p, struct errmsg *e)
 	p->is_measured = true;
 	p->source = engine_measured(p->engine)->source;
 	p->site_rules = engine_measured(p->engine)->rules;
+	p->cost = *engine_trapcost(p->engine);
 	describe(pipeline_profile(engine_pipeline(p->engine)));
 	for (size_t i = 0; i < p->targets.n; i++)
 		p->targets.at[i].slot = SLOT_NONE;
@@ -176,6 +179,17 @@ static void add_runtime(const struct profiler *p, struct bpftime *sum)
 	sum->n_runs += now.n_runs;
 }
 
+static void add_turns(const struct profiler *p, struct profiler_stats *sum)
+{
+	struct profile_turns now = {};
+
+	if (!p->engine || !p->options.max_overhead_ppm)
+		return;
+	engine_turns(p->engine, clock_mono_ns(), &now);
+	sum->probed_ns += now.probed_ns;
+	sum->n_turns += now.n_turns;
+}
+
 /* Nothing may be attached when the engine is made anew: slots and counters start again. */
 static void renew(struct profiler *p, uint64_t now_ns)
 {
@@ -183,6 +197,8 @@ static void renew(struct profiler *p, uint64_t now_ns)
 
 	deactivate_all(p, now_ns);
 	add_runtime(p, &p->stats.bpf);
+	add_turns(p, &p->stats);
+	p->costly = (struct costly){};
 	p->engine = engine_free(p->engine);
 	p->renewed_ns = now_ns;
 	p->stats.n_renewed++;
@@ -207,7 +223,7 @@ int profiler_set_rules(struct profiler *p, const struct rules *rules, struct err
 
 	if (r)
 		return r;
-	same = list.n == p->targets.n;
+	same = list.n == p->targets.n && rules->limits.overhead_ppm == p->options.max_overhead_ppm;
 	for (size_t i = 0; same && i < list.n; i++)
 		same = same_text(list.at[i].spec, p->targets.at[i].spec) &&
 		       same_text(list.at[i].name, p->targets.at[i].name) &&
@@ -217,8 +233,11 @@ int profiler_set_rules(struct profiler *p, const struct rules *rules, struct err
 		for (size_t i = 0; i < list.n; i++)
 			list.at[i].slot = p->targets.at[i].slot;
 	} else {
+		bool is_other = rules->limits.overhead_ppm != p->options.max_overhead_ppm;
+
 		deactivate_all(p, now_ns);
-		if (has_slots(p))
+		p->options.max_overhead_ppm = rules->limits.overhead_ppm;
+		if (is_other || has_slots(p))
 			renew(p, now_ns); /* slots cannot be given back one by one */
 	}
 	targets_free(p->targets.at, p->targets.n);
@@ -296,6 +315,15 @@ void profiler_follow_clock(struct profiler *p, uint64_t mono_ns, uint64_t real_n
 		profile->start_real_ns += (uint64_t)off_ns;
 }
 
+const char *profiler_costly(struct profiler *p, uint64_t now_ns)
+{
+	if (!p->engine || p->options.max_overhead_ppm)
+		return NULL;
+	if (!p->active.n)
+		p->costly = (struct costly){};
+	return costly_look(&p->costly, p->engine, now_ns) ? p->costly.text : NULL;
+}
+
 int profiler_counters(const struct profiler *p, struct counters *ret)
 {
 	memset(ret, 0, sizeof(*ret));
@@ -307,6 +335,7 @@ void profiler_stats(const struct profiler *p, struct profiler_stats *ret)
 	*ret = p->stats;
 	ret->n_gates = ret->n_processes = 0;
 	add_runtime(p, &ret->bpf);
+	add_turns(p, ret);
 	for (size_t i = 0; i < p->active.n; i++) {
 		ret->n_gates += p->active.at[i].gates.n;
 		ret->n_processes += p->active.at[i].pids.n;

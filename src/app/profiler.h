@@ -24,8 +24,9 @@ struct profiler_options {
 	const struct instances *instances; /* borrowed, as all below */
 	struct schedule *schedule;
 	const struct budget *budget;
-	size_t max_snapshots;     /* of one span; 0: default */
-	uint64_t debug_max_bytes; /* memory for debug information */
+	size_t max_snapshots;      /* of one span; 0: default */
+	uint64_t debug_max_bytes;  /* memory for debug information */
+	uint32_t max_overhead_ppm; /* until the rules say another one; 0: no limit */
 	/* A file whose debug information does not fit is used without; the same file may be told again. */
 	void (*on_debug_left_out)(void *ctx, const char *path);
 	/* A span has ended; ep: what its endpoint is called. The spans are dropped afterwards. */
@@ -44,6 +45,9 @@ struct profiler_stats {
 	uint64_t n_attach_failed;
 	struct bpftime bpf; /* run time of the programs so far, while it is counted */
 	uint64_t n_renewed; /* times that the engine was made anew */
+	uint64_t
+		probed_ns; /* while there is a limit of the overhead: functions were probed for so long, */
+	uint64_t n_turns; /* in so many turns */
 };
 
 /* Loads the BPF programs. */
@@ -82,6 +86,12 @@ int profiler_dispatch(struct profiler *p, uint64_t now_ns);
  * times of day by this pair of readings.
  */
 void profiler_follow_clock(struct profiler *p, uint64_t mono_ns, uint64_t real_ns);
+
+/*
+ * To be called each second: what is too much of what the probes cost the processes while there is no limit,
+ * told once while tasks run; NULL: nothing to tell.
+ */
+const char *profiler_costly(struct profiler *p, uint64_t now_ns);
 
 int profiler_counters(const struct profiler *p, struct counters *ret);
 void profiler_stats(const struct profiler *p, struct profiler_stats *ret);

@@ -6,6 +6,7 @@
 #ifndef SPANPROF_APP_PROFILER_PRIV_H
 #define SPANPROF_APP_PROFILER_PRIV_H
 
+#include "app/costly.h"
 #include "app/profiler.h"
 #include "app/targets.h"
 #include "base/vec.h"
@@ -42,6 +43,8 @@ struct profiler {
 	bool is_measured; /* how this kernel probes: that takes a child, which is refused later on */
 	struct attach_source source;
 	struct site_rules site_rules;
+	struct trapcost cost; /* all zero: not known */
+	struct costly costly;
 };
 
 /* What an endpoint is called: after the function that it turned out to be, when it is known. */

@@ -335,6 +335,14 @@ int session_command_status(struct session *s)
 	return s->child_status;
 }
 
+static uint64_t probed_ns(const struct session *s, uint64_t now_ns)
+{
+	struct profile_turns turns;
+
+	engine_turns(s->engine, now_ns, &turns);
+	return turns.probed_ns;
+}
+
 /* A probe that is never hit is a wrong probe: say so while there is time to do something about it. */
 static void tell_silence(struct session *s, uint64_t now_ns)
 {
@@ -342,9 +350,18 @@ static void tell_silence(struct session *s, uint64_t now_ns)
 
 	if (s->silence_told || now_ns - s->start_ns < SILENCE_NS || !engine_n_processes(s->engine))
 		return;
+	if (s->o->max_overhead_ppm && probed_ns(s, now_ns) < SILENCE_NS)
+		return;
 	s->silence_told = true;
 	absent_find(s->engine, s->n_endpoints, absent);
 	hints_silence(s->engine, &s->specs, s->n_endpoints, absent);
+}
+
+static void tell_costly(struct session *s, uint64_t now_ns)
+{
+	if (!s->o->max_overhead_ppm && costly_look(&s->costly, s->engine, now_ns))
+		log_warning("%s: --max-overhead 1%% limits that to 1 %%, by probing in turns",
+			    s->costly.text);
 }
 
 /* A request that hangs is worth a word while it does, not only when the run is over. */
@@ -436,8 +453,7 @@ static int loop(struct session *s)
 			return session_fail_capture(s, s->write_error);
 		hints_warnings(s->engine);
 		tell_silence(s, now_ns);
-		if (!s->o->max_overhead_ppm)
-			costly_look(&s->costly, s->engine, now_ns);
+		tell_costly(s, now_ns);
 		tell_hanging(s, now_ns);
 		if (session_read_signals(s))
 			return 0;

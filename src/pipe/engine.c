@@ -39,7 +39,7 @@ static int load(struct engine *en, struct errmsg *e)
 	if (!options->is_measured)
 		rules_measure(&probes->source, &probes->rules);
 	if (options->max_overhead_ppm)
-		trapcost_measure(&probes->source, &en->cost);
+		engine_trapcost(en);
 	kern.multi_uprobes = probes->source.multi;
 	pipeline.live = true;
 	r = kern_new(&en->kern, &kern, e);
@@ -99,6 +99,13 @@ struct engine *engine_free(struct engine *e)
 const struct probes_options *engine_measured(const struct engine *e)
 {
 	return &e->options.probes;
+}
+
+const struct trapcost *engine_trapcost(struct engine *e)
+{
+	if (!e->options.cost.hit_ns)
+		trapcost_measure(&e->options.probes.source, &e->options.cost);
+	return &e->options.cost;
 }
 
 struct limits *engine_limits(struct engine *e)

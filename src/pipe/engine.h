@@ -18,6 +18,7 @@
 #include "pipe/bpftime.h"
 #include "pipe/pipeline.h"
 #include "probe/probes.h"
+#include "probe/trapcost.h"
 
 struct engine;
 struct limits;
@@ -41,7 +42,8 @@ struct engine_event {
 
 struct engine_options {
 	struct probes_options probes;
-	bool is_measured; /* source and rules of `probes` are those of an earlier engine */
+	bool is_measured;     /* source and rules of `probes` are those of an earlier engine */
+	struct trapcost cost; /* of one, too; all zero: not known */
 	struct pipeline_options pipeline;
 	size_t ring_bytes;    /* 0: default */
 	bool lazy_ring;       /* its memory is only held while there are processes or gates */
@@ -71,6 +73,9 @@ struct engine *engine_free(struct engine *e);
 
 /* Its options, with what was found out about this kernel. Borrowed. */
 const struct probes_options *engine_measured(const struct engine *e);
+
+/* What a probe that is met costs its program; measured the first time that it is asked for. */
+const struct trapcost *engine_trapcost(struct engine *e);
 
 /* take_ep is consumed on success. Slots are 0, 1, ... and are attached in processes added later. */
 int engine_add_endpoint(struct engine *e, struct endpoint *take_ep, uint32_t *ret_ep_id);

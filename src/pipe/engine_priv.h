@@ -12,7 +12,6 @@
 #include "pipe/limits.h"
 #include "pipe/members.h"
 #include "pipe/turns.h"
-#include "probe/trapcost.h"
 
 struct watch {
 	struct wire_file_key file;
@@ -41,7 +40,6 @@ struct engine {
 	uint64_t awaits_since_ns; /* a file of the last command; 0: none */
 	pid_t held;               /* 0: none; see engine_hold() */
 	struct turns turns;       /* all-zero: not begun, or always on */
-	struct trapcost cost;     /* of a probe that is met */
 	uint64_t next_turn_ns;    /* look at the turns */
 	uint64_t cpu_ns;          /* that members were seen to use */
 	uint64_t n_snapshots;     /* that came */

@@ -41,8 +41,9 @@ static uint64_t cost_ns(const struct engine *e)
 	uint64_t n_dear = counted(e, WIRE_C_PROBE_HIT_DEAR);
 	uint64_t n_shots = e->n_snapshots + counted(e, WIRE_C_SHORT_WAIT);
 
-	return counted(e, WIRE_C_PROBE_HIT) * e->cost.hit_ns +
-	       n_dear * (e->cost.dear_ns - e->cost.hit_ns) + n_shots * SNAPSHOT_NS + e->switch_ns;
+	return counted(e, WIRE_C_PROBE_HIT) * e->options.cost.hit_ns +
+	       n_dear * (e->options.cost.dear_ns - e->options.cost.hit_ns) + n_shots * SNAPSHOT_NS +
+	       e->switch_ns;
 }
 
 /* While entries rest: each call that ends is counted once. */

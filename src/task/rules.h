@@ -129,6 +129,7 @@ struct rules_limits {
 	char *memory;
 	char *debug_info;
 	char *cpu;
+	char *overhead;
 	uint32_t max_running;
 	uint32_t max_tasks;
 	uint32_t max_parallel;
@@ -137,6 +138,7 @@ struct rules_limits {
 	uint64_t memory_bytes; /* of the whole agent */
 	uint64_t debug_bytes;  /* of that, for debug information */
 	uint32_t cpu_permille; /* of the whole machine; 0: no budget */
+	uint32_t overhead_ppm; /* of the CPU time of what is profiled; 0: no limit */
 };
 
 struct rules {

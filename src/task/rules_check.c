@@ -467,6 +467,20 @@ static int check_cpu(struct check *c, const char *text, uint32_t *ret_permille)
 	return 0;
 }
 
+/* As --max-overhead. */
+static int check_overhead(struct check *c, const char *text, uint32_t *ret_ppm)
+{
+	*ret_ppm = 0;
+	if (!given(text))
+		return 0;
+	if (!strchr(text, '%') || parse_percent(text, ret_ppm) || !*ret_ppm)
+		return complain(
+			c, "overhead",
+			"'%.64s' is not a share of the CPU time of what is profiled; write 0.01%% to 100%%",
+			text);
+	return 0;
+}
+
 static int check_limits(struct check *c, struct rules_limits *l)
 {
 	int r;
@@ -487,6 +501,8 @@ static int check_limits(struct check *c, struct rules_limits *l)
 		r = check_size(c, "debug_info", l->debug_info, 4 << 20, &l->debug_bytes);
 	if (!r)
 		r = check_cpu(c, l->cpu, &l->cpu_permille);
+	if (!r)
+		r = check_overhead(c, l->overhead, &l->overhead_ppm);
 	if (r)
 		return r;
 	if (!l->max_running || !l->max_tasks || !l->max_instances || !l->max_snapshots)

@@ -143,6 +143,7 @@ static const cyaml_schema_field_t limits_fields[] = {
 	TEXT("memory", struct rules_limits, memory),
 	TEXT("debug_info", struct rules_limits, debug_info),
 	TEXT("cpu", struct rules_limits, cpu),
+	TEXT("overhead", struct rules_limits, overhead),
 	CYAML_FIELD_END,
 };
 

@@ -12,8 +12,9 @@ import signal
 import subprocess
 import time
 
-from agentlib import Agent, EXE, RULES, caller, metric
-from harness import SLOW, Skip, Target, check, folder, main, need_bpf, need_program, spanprof, stop, test, wait_until
+from agentlib import Agent, EXE, RULES, caller, metric, private_copy
+from harness import (SLOW, TARGETS, Skip, Target, changed_code, check, folder, main, need_bpf, need_program, spanprof, stop,
+                     test, wait_until)
 
 FORKS = 10000
 FORKER = f"""
@@ -84,6 +85,36 @@ def over_its_budget_nothing_new_begins():
             agent.wait_attached(1)
             target.go()
             agent.wait_spans(1, instance=f"i-{target.pid}")
+
+
+@test
+def hot_functions_are_probed_in_turns():
+    """What probes cost a program is told of, and with a limit they are off most of the time."""
+    program = private_copy(TARGETS / "busy")
+    rules = RULES.replace(str(EXE), str(program))
+
+    def say(line):
+        target.process.stdin.write(f"{line}\n".encode())
+        target.process.stdin.flush()
+
+    with folder() as d, Agent(d, rules) as agent, Target(str(program)) as target:
+        agent.wait_instances(1)
+        agent.create(threshold="100ms", duration="0")
+        agent.wait_attached(1)
+        agent.command.err.wait_for("event=costly.*calls in a second.*limits.overhead", 60)
+        check(changed_code(target.pid, program), "the probes are in")
+        check(metric(agent, "turns_total") == 0, "turns without a limit")
+        reload(agent, rules + "limits: {overhead: 30%}\n")
+        wait_until(lambda: metric(agent, "turns_total") >= 2, "turns", 60)
+        say("call 300")
+        wait_until(lambda: not changed_code(target.pid, program), "a rest", 60)
+        wait_until(lambda: changed_code(target.pid, program), "a turn", 60)
+        say("call 300")
+        wait_until(lambda: any(s["name"] == "call" for s in agent.spans()), "a slow call of a turn")
+        check(metric(agent, "probed_seconds_total") > 0, "the time is not counted")
+        reload(agent, rules)
+        agent.wait_attached(1)
+        wait_until(lambda: changed_code(target.pid, program), "the probes are in", 60)
 
 
 @test

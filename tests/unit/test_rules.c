@@ -40,6 +40,7 @@ static void test_defaults(void **state)
 	assert_int_equal(r->agent.mode, 0600);
 	assert_int_equal(r->limits.max_running, 16);
 	assert_int_equal(r->limits.cpu_permille, 0);
+	assert_int_equal(r->limits.overhead_ppm, 0);
 	assert_int_equal(r->limits.debug_bytes, 4 << 20);
 	assert_int_equal(r->facts, FACTS_EXE);
 	rules_free(r);
@@ -57,7 +58,7 @@ static void test_everything(void **state)
 		"  store_age: 2d\n"
 		"  scan_interval: 500ms\n"
 		"  bpf_stats: true\n"
-		"limits: {tasks: 4, parallel: 7, cpu: 0.5%, memory: 32M, debug_info: 2M}\n"
+		"limits: {tasks: 4, parallel: 7, cpu: 0.5%, overhead: 2.5%, memory: 32M, debug_info: 2M}\n"
 		"services:\n"
 		"- name: \"{env:SW_AGENT_NAME:shop}\"\n"
 		"  match:\n"
@@ -84,6 +85,7 @@ static void test_everything(void **state)
 	assert_int_equal(r->agent.store_bytes, 64 << 20);
 	assert_int_equal(r->agent.store_age_ms, 2 * 86400000);
 	assert_int_equal(r->limits.cpu_permille, 5);
+	assert_int_equal(r->limits.overhead_ppm, 25000);
 	assert_int_equal(r->limits.debug_bytes, 2 << 20);
 	assert_int_equal(r->limits.max_parallel, 7);
 	assert_int_equal(r->facts, FACTS_EXE | FACTS_CMDLINE | FACTS_CGROUP | FACTS_ENVIRON);
@@ -131,6 +133,8 @@ static void test_errors_name_file_line_key_and_what_is_allowed(void **state)
 	expect_error(SERVICE "  endpoints:\n  - name: only\n",
 		     "f.yaml:6: services[0].endpoints[0].spec: an endpoint needs either");
 	expect_error("limits: {cpu: 2}\n", "f.yaml:1: limits.cpu: '2' is not a share");
+	expect_error("limits: {overhead: 1}\n", "f.yaml:1: limits.overhead: '1' is not a share");
+	expect_error("limits: {overhead: 0%}\n", "f.yaml:1: limits.overhead: '0%' is not a share");
 	expect_error("limits: {memory: 1M}\n", "limits.memory: at least 16M");
 	expect_error("limits: {debug_info: 1K}\n", "limits.debug_info: from 1M");
 	expect_error("limits: {debug_info: 1G}\n", "limits.debug_info: from 1M");

@@ -13,9 +13,11 @@ import sqlite3
 import subprocess
 import time
 
-from agentlib import Agent, EXE, RULES, caller, metric
+from agentlib import Agent, EXE, RULES, caller, metric, private_copy
 from harness import (Skip, Target, changed_code, check, folder, main, need_bpf, need_program, spanprof, stop, test, wait_until, SLOW,
                      SPANPROF, TARGETS)
+
+SCENES = private_copy(TARGETS / "scenes")
 
 
 @test
@@ -363,10 +365,10 @@ def span_count_survives_a_restart():
 def endpoints_of_another_service():
     """Two services, one with an endpoint that the other's program has not: it is not looked for there."""
     rules = RULES + f"""- name: other
-  match: [{{exe: {TARGETS / 'scenes'}}}]
+  match: [{{exe: {SCENES}}}]
   endpoints: [{{spec: body_sleep}}]
 """
-    with folder() as d, caller(2) as target, Target("scenes", "returns") as other, Agent(d, rules) as agent:
+    with folder() as d, caller(2) as target, Target(str(SCENES), "returns") as other, Agent(d, rules) as agent:
         agent.wait_instances(2)
         two = agent.create(service="other", duration="60s")
         agent.wait_attached(1)

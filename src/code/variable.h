@@ -32,6 +32,7 @@ struct value_type {
 	uint32_t
 		size; /* bytes of the value, or of the element that a POINTER or an ARRAY leads to */
 	uint64_t id;  /* of the structure, or of the element's type; 0: none */
+	bool is_reference;   /* POINTER: a reference of C++ */
 	bool is_text;        /* STRUCT, SPLIT: a string of C++ or Rust, with these fields */
 	uint16_t text_off;   /* of the text's address */
 	uint16_t length_off; /* of its length, 8 bytes */

@@ -287,6 +287,7 @@ void variable_classify(struct variables *v, Dwarf_Die *type, struct value_type *
 	case DW_TAG_reference_type:
 	case DW_TAG_rvalue_reference_type:
 		classify_element(v, type, false, ret);
+		ret->is_reference = dwarf_tag(type) != DW_TAG_pointer_type;
 		break;
 	case DW_TAG_array_type:
 		classify_element(v, type, true, ret);

@@ -250,7 +250,7 @@ static int compile_member(struct compiler *c, const struct expr_node *node, stru
 		return compile_fail_at(
 			c, node->at,
 			"the type of the value before this field is not known (needs DWARF)");
-	if (node->kind == EXPR_FIELD && base.class == VALUE_POINTER)
+	if (node->kind == EXPR_FIELD && base.class == VALUE_POINTER && !base.is_reference)
 		return compile_fail_at(c, node->at,
 				       "the value before this field is a pointer: use ->");
 	if (node->kind == EXPR_ARROW && base.class != VALUE_POINTER)

@@ -246,7 +246,7 @@ def strings_of_cxx(build):
 def strings_by_name(build):
     all_named(build, {"'shop::Desk::take(std::*'(what)": {"short", LONG}, "shop::by_value(what)": {"short", LONG},
                       "shop::by_view(what)": {"short", LONG},
-                      "'shop::Desk::take(shop::Order const&)'(order->customer)": {"short", LONG}})
+                      "'shop::Desk::take(shop::Order const&)'(order.customer)": {"short", LONG}})
 
 
 @cases(list(STRINGS))

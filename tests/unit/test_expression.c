@@ -296,7 +296,10 @@ static bool holds(const char *text, struct machine *m)
 	return !m->dropped;
 }
 
-/* slice: a text in RDI and RSI, its length first; object: the address of one, with fields at 8 and 16. */
+/*
+ * slice: a text in RDI and RSI, its length first; object: the address of one, with fields at 8 and 16;
+ * reference: that of C++.
+ */
 static int fake_variable(void *ctx, const char *name, struct place *ret, struct errmsg *why)
 {
 	bool slice = strcmp(name, "slice") == 0;
@@ -306,6 +309,7 @@ static int fake_variable(void *ctx, const char *name, struct place *ret, struct 
 			      .second = WIRE_REG_RSI,
 			      .size = 8,
 			      .type = {.class = slice ? VALUE_SPLIT : VALUE_POINTER, .size = 16}};
+	ret->type.is_reference = strcmp(name, "reference") == 0;
 	if (slice) {
 		ret->type.is_text = true;
 		ret->type.text_off = 8;
@@ -373,6 +377,13 @@ static void named_texts(void **state)
 	check_named("object", NULL, &m);
 	assert_int_equal(m.text_addr, 0xabc000);
 	assert_int_equal(m.text_bytes, 9);
+	for (const char *const *t = (const char *const[]){"object->text", "reference->text",
+							  "reference.text", NULL};
+	     *t; t++) {
+		check_named(*t, NULL, &m);
+		assert_int_equal(m.captured, 0xabc000);
+	}
+	check_named("object.text", "is a pointer: use ->", &m);
 }
 
 static void conditions(void **state)

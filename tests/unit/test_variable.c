@@ -343,6 +343,7 @@ static void check_cxx(const char *compiler)
 	assert_int_equal(var.kind, VARIABLE_REGISTER);
 	assert_int_equal(var.reg, RSI);
 	assert_int_equal(var.type.class, VALUE_POINTER);
+	assert_true(var.type.is_reference);
 	assert_int_equal(variables_element(p.v, var.type, &type), 0);
 	assert_true(type.is_text);
 	assert_int_equal(type.text_off, 0);

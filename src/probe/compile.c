@@ -110,9 +110,13 @@ static int compile_typed(struct compiler *c, uint16_t node)
 
 	if (r < 0)
 		return r;
-	if (type.class == VALUE_POINTER && compile_element_type(c, type, &element) &&
-	    element.is_text)
-		type = element;
+	if (type.class == VALUE_POINTER && compile_element_type(c, type, &element)) {
+		if (element.class == VALUE_STRUCT && !element.is_text)
+			return compile_fail_at(
+				c, c->x->nodes.at[node].at,
+				"this is the address of a structure: name one of its fields");
+		type = element.is_text ? element : type;
+	}
 	if (type.is_text)
 		return emit_string_value(c, &type);
 	switch (type.class) {

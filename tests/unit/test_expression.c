@@ -298,7 +298,7 @@ static bool holds(const char *text, struct machine *m)
 
 /*
  * slice: a text in RDI and RSI, its length first; object: the address of one, with fields at 8 and 16;
- * reference: that of C++.
+ * reference: that of C++; order: the address of what is no text.
  */
 static int fake_variable(void *ctx, const char *name, struct place *ret, struct errmsg *why)
 {
@@ -310,6 +310,7 @@ static int fake_variable(void *ctx, const char *name, struct place *ret, struct 
 			      .size = 8,
 			      .type = {.class = slice ? VALUE_SPLIT : VALUE_POINTER, .size = 16}};
 	ret->type.is_reference = strcmp(name, "reference") == 0;
+	ret->type.id = strcmp(name, "order") == 0;
 	if (slice) {
 		ret->type.is_text = true;
 		ret->type.text_off = 8;
@@ -328,7 +329,7 @@ static int fake_member(void *ctx, struct value_type type, const char *name, int6
 static int fake_element(void *ctx, struct value_type type, struct value_type *ret)
 {
 	*ret = (struct value_type){
-		.class = VALUE_STRUCT, .is_text = true, .text_off = 8, .length_off = 16};
+		.class = VALUE_STRUCT, .is_text = type.id == 0, .text_off = 8, .length_off = 16};
 	return 0;
 }
 
@@ -383,6 +384,8 @@ static void named_texts(void **state)
 		check_named(*t, NULL, &m);
 		assert_int_equal(m.captured, 0xabc000);
 	}
+	check_named("order", "the address of a structure: name", &m);
+	check_named("hex(order)", NULL, &m);
 	check_named("object.text", "is a pointer: use ->", &m);
 }
 

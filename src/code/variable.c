@@ -525,7 +525,9 @@ int variables_find(struct variables *v, uint64_t vaddr, const char *name, struct
 
 	variables_begin(v);
 	if (!find_unit(v, vaddr, &unit))
-		return errmsg_set(why, -ENOENT, "the DWARF does not know this function");
+		return errmsg_set(
+			why, -ENOENT,
+			"the DWARF does not know this function (use registers and offsets, such as *(arg0+56), or ruststr(arg1) for a &str)");
 	if (find_function(v, &unit, vaddr, &function))
 		r = find_parameter(v, &function, vaddr, name, &var, why);
 	if (r == 1 && find_global(v, &unit, name, &var))

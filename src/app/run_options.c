@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "bpf/wire.h"
 
+enum { SHARE_MIN_PPM = 100 };
 enum {
 	OPT_EXE = 256,
 	OPT_PRESET,
@@ -103,7 +104,7 @@ static int get_count(const char *option, const char *text, uint64_t *ret)
 
 static int get_share(const char *option, const char *text, uint32_t *ret)
 {
-	if (parse_percent(text, ret) || !*ret)
+	if (parse_percent(text, ret) || *ret < SHARE_MIN_PPM)
 		return bad_value(option, text,
 				 "a share of the CPU time from 0.01% to 100%, such as 1%");
 	return 0;

@@ -122,6 +122,7 @@ static void bad_limits_are_refused(void **state)
 		"--max-window 1",
 		"--max-parallel five",
 		"--max-overhead 0",
+		"--max-overhead 0.001%",
 		"--max-overhead 101%",
 		"--max-overhead 1s",
 		"--max-parallel",

@@ -223,6 +223,7 @@ int engine_on_record(void *ctx, const void *data, size_t bytes)
 		engine_on_exec(e, data);
 		break;
 	case WIRE_K_EXIT:
+		r = pipeline_push(e->pipeline, data, bytes);
 		engine_on_exit(e, data);
 		break;
 	case WIRE_K_RETSITE:
@@ -258,6 +259,8 @@ int engine_dispatch(struct engine *e, uint64_t now_ns)
 	}
 	engine_retry(e, now_ns);
 	r = kern_poll(e->kern, 0, engine_on_record, e);
+	if (r >= 0)
+		r = engine_end_untold(e, now_ns);
 	if (r >= 0)
 		r = engine_turn(e, now_ns);
 	if (e->options.lazy_ring && !e->members.all.n && !e->watches.n && !e->gates.all.n)

@@ -38,13 +38,15 @@ struct engine {
 	uint64_t next_retry_ns;
 	size_t next_retry;        /* index into members */
 	uint64_t awaits_since_ns; /* a file of the last command; 0: none */
-	pid_t held;               /* 0: none; see engine_hold() */
-	struct turns turns;       /* all-zero: not begun, or always on */
-	uint64_t next_turn_ns;    /* look at the turns */
-	uint64_t cpu_ns;          /* that members were seen to use */
-	uint64_t n_snapshots;     /* that came */
-	uint64_t switch_ns;       /* that attaching and detaching has cost at most */
-	bool rests;               /* kern rests */
+	uint64_t next_untold_ns;
+	uint64_t n_untold;     /* records of processes that found no room, at the last look */
+	pid_t held;            /* 0: none; see engine_hold() */
+	struct turns turns;    /* all-zero: not begun, or always on */
+	uint64_t next_turn_ns; /* look at the turns */
+	uint64_t cpu_ns;       /* that members were seen to use */
+	uint64_t n_snapshots;  /* that came */
+	uint64_t switch_ns;    /* that attaching and detaching has cost at most */
+	bool rests;            /* kern rests */
 };
 
 struct counters *engine_user_counters(struct engine *e);
@@ -59,6 +61,12 @@ int engine_on_record(void *ctx, const void *data, size_t bytes);
 
 /* Takes the probes off, or puts them back, when it is time. 0 or negative errno. */
 int engine_turn(struct engine *e, uint64_t now_ns);
+
+/*
+ * Ends processes of which the kernel could not tell that they have, as the ring was full: those that are
+ * followed, and those of calls that are open.
+ */
+int engine_end_untold(struct engine *e, uint64_t now_ns);
 
 /* Looks again for endpoints in one of the processes, when it is time. */
 void engine_retry(struct engine *e, uint64_t now_ns);

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "pipe/assemble.h"
 #include "pipe/engine_priv.h"
 #include "pipe/kern.h"
 #include "proc/process.h"
@@ -21,6 +22,8 @@ pid_t engine_process(const struct engine *e, size_t i)
 {
 	return e->members.all.at[i].process.pid;
 }
+
+enum { UNTOLD_NS = 1000000000 };
 
 /* Reads the maps of a process and makes them the pipeline's. */
 static int open_space(struct engine *e, pid_t pid, uint32_t as_id, struct errmsg *msg)
@@ -337,6 +340,68 @@ void engine_on_exit(struct engine *e, const struct wire_proc *w)
 			.instance_id = w->instance_id,
 			.exit_code = w->exit_code,
 		});
+}
+
+/* As the kernel would have told of it. */
+static int end_process(struct engine *e, pid_t pid, uint32_t instance_id, uint64_t now_ns)
+{
+	const struct wire_proc w = {
+		.h = {.size = sizeof(w),
+		      .kind = WIRE_K_EXIT,
+		      .mono_ns = now_ns,
+		      .tgid = (uint32_t)pid,
+		      .tid = (uint32_t)pid},
+		.instance_id = instance_id,
+	};
+
+	kern_member_remove(e->kern, pid);
+	return engine_on_record(e, &w, sizeof(w));
+}
+
+static int end_members(struct engine *e, uint64_t now_ns)
+{
+	int r = 0;
+
+	for (size_t i = e->members.all.n; i-- > 0 && !r;) {
+		const struct member *m = &e->members.all.at[i];
+		bool is_same = !m->process.start_ticks || process_is_alive(&m->process);
+
+		if (!is_same || has_ended(m->process.pid))
+			r = end_process(e, m->process.pid, m->instance_id, now_ns);
+	}
+	return r;
+}
+
+/* Of processes that are no members: that they were forked was not told, either. */
+static int end_calls(struct engine *e, uint64_t now_ns)
+{
+	const struct assemble *open = pipeline_open(e->pipeline);
+	const struct open_span *s;
+	uint64_t after_ns = 0;
+	int r = 0;
+
+	while (!r && (s = assemble_first(open, after_ns, now_ns))) {
+		after_ns = s->begin.start_ns;
+		if (has_ended((pid_t)s->begin.h.tgid))
+			r = end_process(e, (pid_t)s->begin.h.tgid, s->begin.instance_id, now_ns);
+	}
+	return r;
+}
+
+int engine_end_untold(struct engine *e, uint64_t now_ns)
+{
+	uint64_t n;
+	int r;
+
+	if (now_ns < e->next_untold_ns)
+		return 0;
+	e->next_untold_ns = now_ns + UNTOLD_NS;
+	r = kern_counter(e->kern, WIRE_C_RING_FULL_PROC, &n);
+	if (r || n == e->n_untold)
+		return r;
+	e->n_untold = n;
+	r = end_members(e, now_ns);
+	return r ? r : end_calls(e, now_ns);
 }
 
 static bool all_attached(const struct engine *e)

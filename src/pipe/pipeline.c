@@ -336,6 +336,17 @@ static int end_all(struct pipeline *p, uint64_t now_ns, uint16_t reason)
 	return r;
 }
 
+/* Their ends were lost: the process is gone. */
+static int end_process(struct pipeline *p, const struct wire_header *h)
+{
+	uint64_t span_id;
+	int r = 0;
+
+	while (!r && (span_id = assemble_any(p->assemble, h->tgid)))
+		r = end_open(p, span_id, h->mono_ns, WIRE_END_PROCESS_EXIT);
+	return r;
+}
+
 static int push_end(struct pipeline *p, const struct wire_end *end)
 {
 	struct open_span *s = assemble_take(p->assemble, end->span_id);
@@ -394,6 +405,8 @@ int pipeline_push(struct pipeline *p, const void *record, size_t bytes)
 		return push_snapshot(p, &ev);
 	case WIRE_K_END:
 		return push_end(p, ev.end);
+	case WIRE_K_EXIT:
+		return end_process(p, ev.h);
 	case WIRE_K_CUT:
 		return end_all(p, ev.h->mono_ns, WIRE_END_CUT);
 	default:

@@ -84,6 +84,26 @@ def killed():
 
 
 @test
+def killed_while_the_ring_is_full():
+    """That the process is gone finds no room in the ring, and is noticed nevertheless."""
+    options = ("-e", "request(str(arg0))", "--min-duration", "1us", "--from-start", "--ring", "4K", "--max-parallel", "0")
+    with folder() as d, Target("phases-gcc-O2", "-w", "-n", "1000000", "-t", 8, "a=sleep:2") as target, \
+            Spanprof("run", "-o", d / "out.json", "-p", target.pid, *options) as command:
+        command.wait_attached()
+        target.go()
+        time.sleep(0.3)
+        command.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.3)
+        stop(target.process, signal.SIGKILL)
+        command.process.send_signal(signal.SIGCONT)
+        status = command.finish(None)
+        check(status == 0, f"exit status {status}: {command.stderr}")
+        profile = load(d / "out.json")
+    check(profile.losses.get("ring_full_proc"), f"the ring was not full: {profile.losses}")
+    check(not [s for s in profile.spans if s.reason == "unfinished"], "calls of a process that is gone are open")
+
+
+@test
 def hangs_for_ever():
     def wait(target, command):
         del target

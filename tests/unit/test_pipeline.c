@@ -154,9 +154,30 @@ static void test_rest_cuts_what_is_open(void **state)
 	teardown(&w);
 }
 
+/* The end of a call was lost, that of its process was not. */
+static void test_calls_end_with_their_process(void **state)
+{
+	struct wire_proc gone = {
+		.h = {.size = sizeof(gone), .kind = WIRE_K_EXIT, .mono_ns = 1300 * MS, .tgid = 1}};
+	struct world w;
+
+	setup(&w);
+	set_gate(&w, LOW, 50 * MS, 50 * MS);
+	begin(&w, LOW, 11);
+	assert_int_equal(pipeline_push(w.p, &gone, sizeof(gone)), 0);
+	assert_int_equal(n_spans(&w), 0);
+	gone.h.tgid = 11;
+	assert_int_equal(pipeline_push(w.p, &gone, sizeof(gone)), 0);
+	assert_int_equal(n_spans(&w), 1);
+	assert_int_equal(pipeline_profile(w.p)->spans.at[1].end_reason, WIRE_END_PROCESS_EXIT);
+	assert_int_equal(pipeline_profile(w.p)->spans.at[1].end_ns, 1300 * MS);
+	teardown(&w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_calls_end_with_their_process),
 		cmocka_unit_test(test_each_instance_has_its_own_threshold),
 		cmocka_unit_test(test_terms_are_those_of_the_begin),
 		cmocka_unit_test(test_closed_gate_is_forgotten),

@@ -33,8 +33,9 @@ static const char help[] =
 	"      --debuginfod       ask debuginfod servers for them, for at most 10 s\n"
 	"      --no-lines         no file names, line numbers and inlined functions\n"
 	"      --store FILE       the store of an agent: its newest 1000 spans\n"
-	"      --span ID          of those, this one; may be given up to 64 times\n"
-	"      --task ID          of those, the spans of this task\n"
+	"      --span ID          this one of its spans; may be given up to 64 times\n"
+	"      --task ID          the newest 1000 of this task\n"
+	"      --service NAME     the newest 1000 of this service\n"
 	"  -q, --quiet            no text on standard output\n"
 	"  -v, --verbose          all counters\n"
 	"\n"
@@ -43,19 +44,13 @@ static const char help[] =
 	"  spanprof report --store /var/lib/spanprof/agent.db --span 42\n";
 
 static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'},
-	{"format", required_argument, NULL, 'f'},
-	{"root", required_argument, NULL, 'R'},
-	{"debug-dirs", required_argument, NULL, 'D'},
-	{"debuginfod", no_argument, NULL, 'I'},
-	{"no-lines", no_argument, NULL, 'L'},
-	{"store", required_argument, NULL, 'S'},
-	{"span", required_argument, NULL, 's'},
-	{"task", required_argument, NULL, 't'},
-	{"quiet", no_argument, NULL, 'q'},
-	{"verbose", no_argument, NULL, 'v'},
-	{"help", no_argument, NULL, 'h'},
-	{},
+	{"output", required_argument, NULL, 'o'},  {"format", required_argument, NULL, 'f'},
+	{"root", required_argument, NULL, 'R'},    {"debug-dirs", required_argument, NULL, 'D'},
+	{"debuginfod", no_argument, NULL, 'I'},    {"no-lines", no_argument, NULL, 'L'},
+	{"store", required_argument, NULL, 'S'},   {"span", required_argument, NULL, 's'},
+	{"service", required_argument, NULL, 'V'}, {"task", required_argument, NULL, 't'},
+	{"quiet", no_argument, NULL, 'q'},         {"verbose", no_argument, NULL, 'v'},
+	{"help", no_argument, NULL, 'h'},          {},
 };
 
 struct report_options {
@@ -110,6 +105,9 @@ static int parse_one(struct report_options *o, int option)
 	case 't':
 		o->stored.task_id = optarg;
 		return 0;
+	case 'V':
+		o->stored.service = optarg;
+		return 0;
 	case 'q':
 		o->output.quiet = true;
 		return 0;
@@ -133,8 +131,9 @@ static int parse(struct report_options *o, int argc, char **argv)
 		r = parse_one(o, option);
 	if (r || o->output.help)
 		return r;
-	if ((o->stored.n_spans || o->stored.task_id) && !o->stored.store) {
-		log_error("report: --span and --task need --store FILE, the store of an agent");
+	if ((o->stored.n_spans || o->stored.task_id || o->stored.service) && !o->stored.store) {
+		log_error(
+			"report: --span, --task and --service need --store FILE, the store of an agent");
 		return EXIT_USAGE;
 	}
 	if (o->stored.store && argc == optind)

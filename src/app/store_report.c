@@ -26,7 +26,11 @@ static void add_serial(void *ctx, const struct store_span *s)
 static int list_serials(struct store *store, const struct store_report *o, struct serials *ret,
 			struct errmsg *e)
 {
-	const struct store_filter f = {.task_id = o->task_id, .limit = STORE_REPORT_SPANS_MAX};
+	const struct store_filter f = {
+		.task_id = o->task_id,
+		.service = o->service,
+		.limit = STORE_REPORT_SPANS_MAX,
+	};
 	int r;
 
 	for (size_t i = 0; i < o->n_spans && !ret->error; i++)

@@ -13,9 +13,10 @@
 
 struct store_report {
 	const char *store;  /* path */
-	uint64_t spans[64]; /* serials; n_spans 0: those of the task, or all */
+	uint64_t spans[64]; /* serials; n_spans 0: those of task and service, or all */
 	size_t n_spans;
 	const char *task_id; /* NULL: any */
+	const char *service; /* NULL: any */
 };
 
 enum { STORE_REPORT_SPANS_MAX = 1000 }; /* without --span: the newest ones */

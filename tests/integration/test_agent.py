@@ -275,6 +275,9 @@ def tasks_that_take_the_same_calls():
         check(report("--task", low) == (20, 3, 3), report("--task", low))
         check(report("--task", high) == (80, 3, 3), report("--task", high))
         check(report() == (20, 3, 3), report())
+        check(report("--service", "svc") == (20, 3, 3), report("--service", "svc"))
+        status, _, err = spanprof("report", "--store", d / "store.db", "--service", "other")
+        check(status == 1 and "no such span" in err, err)
 
 
 @test

@@ -203,13 +203,22 @@ int file_out_open(struct file_out *ret, const char *path, struct errmsg *e)
 	return 0;
 }
 
+/* What open() would give a new file. */
+static mode_t usual_mode(void)
+{
+	mode_t mask = umask(0077);
+
+	umask(mask);
+	return 0666 & ~mask;
+}
+
 int file_out_commit(struct file_out *f, struct errmsg *e)
 {
 	FILE *stream = TAKE_PTR(f->stream);
 	int r = file_flush(stream);
 
 	if (!r && f->temp_path &&
-	    (fchmod(fileno(stream), f->is_private ? 0600 : 0644) || fsync(fileno(stream))))
+	    (fchmod(fileno(stream), f->is_private ? 0600 : usual_mode()) || fsync(fileno(stream))))
 		r = -errno;
 	if (fclose(stream) && !r)
 		r = -errno;

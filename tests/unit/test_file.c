@@ -97,6 +97,18 @@ static void test_whole_or_not_at_all(void **state)
 	assert_int_equal(n_entries("."), 1);
 }
 
+/* Names may tell what was asked for: who is let read is the caller's choice. */
+static void test_mode_is_that_of_the_umask(void **state)
+{
+	mode_t mask = umask(0027);
+	struct stat st;
+
+	write_new("file");
+	umask(mask);
+	assert_int_equal(stat("file", &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0640);
+}
+
 static void test_through_links(void **state)
 {
 	struct file_out f = {};
@@ -215,6 +227,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_FOLDER(test_whole_or_not_at_all),
+		IN_FOLDER(test_mode_is_that_of_the_umask),
 		IN_FOLDER(test_through_links),
 		IN_FOLDER(test_link_to_nothing),
 		IN_FOLDER(test_links_that_cannot_be_followed),

@@ -15,7 +15,8 @@
 
 static const char help[] =
 	"usage: spanprof report FILE [OPTIONS]\n"
-	"       spanprof report --store FILE [--span ID]... [--task ID] [OPTIONS]\n"
+	"       spanprof report --store FILE [--span ID]... [--task ID]\n"
+	"                       [--service NAME] [OPTIONS]\n"
 	"\n"
 	"Reads a capture file of 'spanprof record' and prints or converts it. Needs no\n"
 	"root (the file belongs to the user who recorded it: chown it), but the programs\n"

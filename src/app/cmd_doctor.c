@@ -17,7 +17,7 @@ static const char help[] =
 	"symbols, and the safety of probes. The exit status is 0 when spanprof can be\n"
 	"used, 1 when it cannot.\n"
 	"\n"
-	"  -p, --pid PID         look at this process, too\n"
+	"  -p, --pid PID         look at this process, too, and first\n"
 	"      --json            the same as JSON\n"
 	"      --debug-dirs DIRS where separate debug files are (default /usr/lib/debug)\n"
 	"  -h, --help\n"
@@ -84,9 +84,10 @@ int cmd_doctor(int argc, char **argv)
 			  argv[optind]);
 		return EXIT_USAGE;
 	}
-	doctor_check_system(&d);
+	/* What was asked for comes first. */
 	if (pid)
 		doctor_check_process(&d, (pid_t)pid, debug_dirs);
+	doctor_check_system(&d);
 	if (json)
 		doctor_print_json(&d, stdout);
 	else

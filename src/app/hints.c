@@ -55,6 +55,18 @@ void hints_silence(struct engine *e, const struct specs *specs, size_t n,
 			names);
 }
 
+/* Three turns are the least from which anything follows about the rest of the time. */
+void hints_turns(const struct profile *p)
+{
+	const struct profile_turns *t = &p->turns;
+
+	if (t->share_ppm && t->n_turns < 3 && t->probed_ns < p->duration_ns / 10 * 9)
+		log_warning(
+			"the limit of %g %% has allowed %lu turn%s, %.2g s in all: that no slow call was seen in so little time says little; let it run longer (--for), or allow more (--max-overhead)",
+			t->share_ppm / 1e4, (unsigned long)t->n_turns, t->n_turns == 1 ? "" : "s",
+			(double)t->probed_ns / 1e9);
+}
+
 void hints_strays(const struct specs *specs, const struct profile *p)
 {
 	uint64_t there = 0;

@@ -20,6 +20,8 @@ void hints_warnings(struct engine *e);
  */
 void hints_silence(struct engine *e, const struct specs *specs, size_t n,
 		   const bool absent[WIRE_EP_MAX]);
+/* At the end: that the probes were on for too short a time to say much. */
+void hints_turns(const struct profile *p);
 /* At the end, of several presets: those for which there was nothing, by the rows marked as absent. */
 void hints_strays(const struct specs *specs, const struct profile *p);
 /*

@@ -491,6 +491,7 @@ static int finish(struct session *s, struct profile *p)
 	p->duration_ns = s->end_ns - p->start_mono_ns;
 	if (s->o->max_overhead_ppm)
 		engine_turns(s->engine, s->end_ns, &p->turns);
+	hints_turns(p);
 	if (!r)
 		r = read_latencies(s, p);
 	if (r)

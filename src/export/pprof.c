@@ -304,9 +304,10 @@ static int fill_comments(struct pprof *b, Pprof__Profile *m)
 	if (!r && p->turns.share_ppm)
 		r = add_comment(b,
 				"probed for %" PRIu64 " of %" PRIu64 " ns, in %" PRIu64
-				" turns, to stay below %.4g %% of the CPU time",
+				" turns, to stay below %.4g %% of the CPU time; cost %" PRIu64
+				" of %" PRIu64 " ns",
 				p->turns.probed_ns, p->duration_ns, p->turns.n_turns,
-				p->turns.share_ppm / 1e4);
+				p->turns.share_ppm / 1e4, p->turns.cost_ns, p->turns.cpu_ns);
 	if (!r)
 		r = add_comment(b,
 				"completeness: %.4f (%" PRIu64 " of %" PRIu64

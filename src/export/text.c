@@ -121,11 +121,12 @@ static void print_turns(struct text *t)
 	const struct profile_turns *turns = &t->p->turns;
 	double probed_s = (double)turns->probed_ns / NS_PER_SECOND;
 	double run_s = (double)t->p->duration_ns / NS_PER_SECOND;
+	bool always = turns->n_turns <= 1 && probed_s > 0.9 * run_s;
 	char buf[96];
 
 	if (!turns->share_ppm)
 		return;
-	if (turns->n_turns <= 1 && probed_s > 0.9 * run_s)
+	if (always)
 		snprintf(buf, sizeof(buf), "probed all the time");
 	else
 		snprintf(buf, sizeof(buf),
@@ -138,6 +139,8 @@ static void print_turns(struct text *t)
 		 turns->cpu_ns ? 100 * (double)turns->cost_ns / (double)turns->cpu_ns : 0,
 		 turns->share_ppm / 1e4);
 	fact(&t->line, LINE_PLAIN, buf);
+	if (!always)
+		fact(&t->line, LINE_YELLOW, "calls of the other time were not seen");
 	line_end(&t->line);
 }
 

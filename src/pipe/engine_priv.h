@@ -46,6 +46,8 @@ struct engine {
 	uint64_t cpu_ns;       /* that members were seen to use */
 	uint64_t n_snapshots;  /* that came */
 	uint64_t switch_ns;    /* that attaching and detaching has cost at most */
+	uint64_t dearest_ns;   /* that probing has cost at most, at the last look */
+	uint64_t cost_ns;      /* and no more than the CPU time that was used meanwhile */
 	bool rests;            /* kern rests */
 };
 

@@ -119,6 +119,8 @@ static int attach_new(struct engine *e, pid_t pid, uint32_t instance_id, uint32_
 
 	if (!r)
 		r = process_check_supported(&m.process, msg);
+	if (!r && e->options.max_overhead_ppm)
+		process_cpu_ns(pid, &m.cpu_ns);
 	if (!r)
 		r = members_add(&e->members, &m);
 	if (r)

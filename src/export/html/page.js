@@ -552,7 +552,7 @@ function probed(run) {
 	const p = run.probed;
 
 	return p ? `; probed for ${duration(p.duration_ns)}, in ${p.turns} turn${p.turns === 1 ? "" : "s"}, ` +
-		`to stay below ${p.max_overhead * 100} % of the CPU time` : "";
+		`to stay below ${p.max_overhead * 100} % of the CPU time (cost ${duration(p.cost_ns)} of ${duration(p.cpu_ns)})` : "";
 }
 
 function fillHead() {

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "bpf/kernskel.h"
+#include "pipe/aside.h"
 #include "pipe/loaderror.h"
 #include "pipe/ring.h"
 #include "pipe/ticker.h"
@@ -140,11 +141,15 @@ static int load(struct kern *k, const struct kern_options *o, struct errmsg *e)
 	AUTO_FREE char *log = calloc(1, LOG_BYTES);
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .kernel_log_buf = log,
 		    .kernel_log_size = LOG_BYTES);
+	struct aside aside;
 	int r;
 
 	if (!log)
 		return errmsg_set(e, -ENOMEM, "cannot load the BPF programs: out of memory");
 	libbpf_set_print(NULL);
+	r = aside_prepare();
+	if (r)
+		return errmsg_set(e, r, "cannot load the BPF programs: %s", strerror(-r));
 	k->skel = kernskel__open_opts(&opts);
 	if (!k->skel) {
 		r = errno ? -errno : -EINVAL;
@@ -154,10 +159,9 @@ static int load(struct kern *k, const struct kern_options *o, struct errmsg *e)
 	configure_rings(k->skel, round_ring(o->ring_bytes), ticker_cpus_end(k->n_cpus));
 	if (o->multi_uprobes)
 		use_multi_uprobes(k->skel);
-	r = kernskel__load(k->skel);
-	if (r)
-		return loaderror_explain(r, log, e);
-	return 0;
+	aside_open(&aside, "Dual BSD/GPL");
+	r = aside_close(&aside, kernskel__load(k->skel), log, LOG_BYTES);
+	return r ? loaderror_explain(r, log, e) : 0;
 }
 
 static int attach(struct bpf_program *program, struct bpf_link **ret, struct errmsg *e)

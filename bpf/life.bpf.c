@@ -160,7 +160,7 @@ __noinline int span_close(struct thread *t, __u32 slot, __u32 reason)
 
 		if (s->flags & SPAN_F_PROMOTE_FAILED)
 			count(WIRE_C_RING_FULL_PROMOTED);
-		else if (is_slow && state == SPAN_PENDING && !(s->flags & SPAN_F_REPORT_SLOW))
+		else if (is_slow && state != SPAN_SKIPPED && !(s->flags & SPAN_F_REPORT_SLOW))
 			count(WIRE_C_SLOW_UNSEEN);
 		if (is_slow && (s->flags & SPAN_F_REPORT_SLOW))
 			end_send(t, s, slot, reason, now, &wall, true);
@@ -397,8 +397,8 @@ __noinline int span_promote(struct thread *t, __u32 slot, __u64 now, __u64 at_ns
 	}
 	limit = gate_take(g, n);
 	if (limit) {
-		count(limit);
-		span_move(s, tag, SPAN_PROMOTING, SPAN_SKIPPED);
+		if (span_move(s, tag, SPAN_PROMOTING, SPAN_SKIPPED))
+			count(limit);
 		return 0;
 	}
 	p = bpf_ringbuf_reserve(&ring, sizeof(*p), 0);
@@ -418,9 +418,8 @@ __noinline int span_promote(struct thread *t, __u32 slot, __u64 now, __u64 at_ns
 	p->promoted = *at;
 	promoted_fill(p, t, s, slot);
 	if (!span_move(s, tag, SPAN_PROMOTING, SPAN_PROFILING)) {
-		gate_give_back(n);
+		gate_give_back(n); /* it has just ended, and is counted there */
 		bpf_ringbuf_discard(p, BPF_RB_NO_WAKEUP);
-		count(WIRE_C_SLOW_UNSEEN);
 		return 0;
 	}
 	ring_submit(p, true);

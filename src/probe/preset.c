@@ -23,6 +23,7 @@
 
 struct presets {
 	VEC(struct preset *) all; /* owned; ordered by name */
+	unsigned int n_texts;     /* that were parsed */
 };
 
 enum { PARTS_MAX = 64 };
@@ -107,7 +108,7 @@ static bool is_name(const char *s)
 	return true;
 }
 
-/* Adds a preset; one of the same name is replaced. */
+/* Adds a preset; one of the same name, which another text has, is replaced. */
 static int keep_preset(struct presets *p, struct preset *take)
 {
 	size_t at = 0;
@@ -241,6 +242,24 @@ static int end_line(struct reader *r)
 		    "unknown key (alias, summary, exe, library, endpoint, note)");
 }
 
+/* The second of a name in a file is a mistake; in another file it is meant to replace the first. */
+static int check_twice(const struct reader *r, const struct preset *p)
+{
+	char why[192];
+
+	for (size_t i = 0; i < r->p->all.n; i++) {
+		const struct preset *other = r->p->all.at[i];
+
+		if (other->text_number != p->text_number || strcmp(other->name, p->name) != 0)
+			continue;
+		snprintf(why, sizeof(why),
+			 "preset '%s' is in line %u already: rename one of them, or make them one",
+			 p->name, other->line);
+		return fail(r, 2, why);
+	}
+	return 0;
+}
+
 static int begin_section(struct reader *r, const char *s, size_t n)
 {
 	struct preset *p;
@@ -252,13 +271,14 @@ static int begin_section(struct reader *r, const char *s, size_t n)
 		return -ENOMEM;
 	r->current = p;
 	p->line = r->line.number;
+	p->text_number = r->p->n_texts;
 	p->file = strdup(r->line.file);
 	p->name = strndup(s + 1, n - 2);
 	if (!p->file || !p->name)
 		return -ENOMEM;
 	if (!is_name(p->name))
 		return fail(r, 2, "a preset's name has lower-case letters, digits, - and _");
-	return 0;
+	return check_twice(r, p);
 }
 
 /* "key = value" */
@@ -356,6 +376,7 @@ int parse_presets(struct presets *p, const char *text, size_t bytes, const char 
 	size_t at = 0;
 	int error = 0;
 
+	p->n_texts++;
 	if (memchr(text, '\0', bytes))
 		return not_a_text(text, file, e);
 	while (at < bytes && error == 0) {

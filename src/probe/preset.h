@@ -12,6 +12,7 @@
  * Lines that start with white space continue the value before them; '#' starts a comment line.
  * Files are looked for beside the program (when it runs from its build folder), or else in the folder
  * of installed data, then the user's own file, whose presets win over others of the same name.
+ * Within a file a name is there once.
  */
 #ifndef SPANPROF_PROBE_PRESET_H
 #define SPANPROF_PROBE_PRESET_H
@@ -33,6 +34,7 @@ struct preset {
 	char *summary;
 	char *file; /* where it comes from */
 	unsigned int line;
+	unsigned int text_number; /* of the texts that were parsed, which has it */
 	struct preset_values aliases;
 	struct preset_values exes;      /* globs on the base name of the executable */
 	struct preset_values libraries; /* globs: works in any process that maps one of these */

@@ -93,6 +93,9 @@ static void mistakes_have_a_place(void **state)
 		{"\n\n  more\n", "there is no value to continue"},
 		{"[x]\nsummary = a\nexe = b\n", "x.preset:1:1: preset 'x' needs"},
 		{"[x]\nsummary = a\nsummary = b\n", "x.preset:3:1: a preset has one summary"},
+		{"[x]\nsummary = a\nexe = b\nendpoint = f\n[y]\nsummary = a\nexe = b\nendpoint = f\n"
+		 "# again\n[x]\nsummary = c\nexe = b\nendpoint = f\n",
+		 "x.preset:10:2: preset 'x' is in line 1 already: rename one of them, or make them one"},
 		{"[x]\nendpoint = f(str(arg0)\n", "x.preset:2:23: endpoint: expected ')'"},
 		{"[x]\nendpoint = f(str(arg0)\n\t  \" \" str(arg1 +))\n",
 		 "x.preset:3:18: endpoint: expected"},

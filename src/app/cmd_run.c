@@ -29,7 +29,7 @@ static const char help[] =
 	"      --preset NAME       endpoints of a well-known server; 'spanprof presets'\n"
 	"                          lists them; may be given several times: each for its\n"
 	"                          own server's processes\n"
-	"      --preset-file FILE  more presets\n"
+	"      --preset-file FILE  more presets for --preset NAME\n"
 	"      --normalize sql|path  group names: literals become ?, ids become {id}\n"
 	"                            (mysql, pgsql, sqlite: sql of one dialect)\n"
 	"      --leave METHOD      how the end of a call is seen: auto (default),\n"

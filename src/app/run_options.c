@@ -242,6 +242,12 @@ static int check_targets(const struct run_options *o, const char *command)
 {
 	bool named = o->pids.n || o->exes.n || o->command;
 
+	if (o->preset_file && !o->presets.n) {
+		log_error(
+			"%s: --preset-file '%s' only adds presets to choose from, and none is chosen; add --preset NAME ('spanprof presets --preset-file FILE' lists them)",
+			command, o->preset_file);
+		return EXIT_USAGE;
+	}
 	if (!named && !o->presets.n) {
 		log_error(
 			"%s: no process to profile; name it with -p PID, --exe PATH, --preset NAME or -- COMMAND",

@@ -49,6 +49,7 @@ USAGE = {
     "a part of several options": (["run", "--no-"], "--no-fork"),
     "an option without its value": (["run", "--endpoint"], "--endpoint needs a value"),
     "a value that is not wanted": (["run", "--no-fork=1"], "--no-fork takes no value"),
+    "a file of presets alone": (["run", "-p", "1", "-e", "x", "--preset-file", "mine"], "add --preset NAME"),
     "a letter that is no option": (["task", "--json", "-f"], "task: there is no option '-f'; see 'spanprof task --help'"),
 }
 

@@ -6,7 +6,7 @@
 #include "app/command.h"
 #include "app/run_options.h"
 #include "bpf/wire.h"
-#include "tests/unit/unit.h"
+#include "tests/unit/caught.h"
 
 enum { WORDS_MAX = 160, LINE_BYTES = 1024 };
 
@@ -219,6 +219,21 @@ static void something_to_profile_is_needed(void **state)
 	refused(strcat(text, " -e f"));
 }
 
+/* A file of presets chooses none of them. */
+static void preset_file_without_a_preset(void **state)
+{
+	struct caught c;
+	struct line l;
+
+	assert_string_equal(good(&l, "run --preset-file mine --preset x")->preset_file, "mine");
+	run_options_deinit(&l.o);
+	refused("record -p 1 -o a -e f --preset-file mine");
+	catch_begin(&c, stderr);
+	refused("run -p 1 --preset-file mine");
+	assert_has(catch_end(&c), "run: --preset-file 'mine' only adds presets");
+	assert_has(c.text, "add --preset NAME");
+}
+
 /* What else is on the line is not looked at. */
 static void help_needs_nothing(void **state)
 {
@@ -281,6 +296,7 @@ int main(void)
 		cmocka_unit_test(processes),
 		cmocka_unit_test(command_follows_two_dashes),
 		cmocka_unit_test(something_to_profile_is_needed),
+		cmocka_unit_test(preset_file_without_a_preset),
 		cmocka_unit_test(help_needs_nothing),
 		cmocka_unit_test(formats_of_outputs),
 		cmocka_unit_test(record_writes_one_capture),

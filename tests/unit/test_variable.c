@@ -401,6 +401,25 @@ static void strings_of_rust(void **state)
 	remove_program(&p);
 }
 
+/* Of a file that has DWARF of its other functions. */
+static void a_function_without_dwarf(void **state)
+{
+	static const char text[] =
+		"__asm__(\".pushsection .text.hand, \\\"ax\\\"\\n.type by_hand, @function\\n\"\n"
+		"\t\"by_hand: ret\\n.size by_hand, .-by_hand\\n.popsection\");\n"
+		"int main(void) { return 0; }\n";
+	struct program p = {.m = NULL};
+	struct errmsg e = {""};
+	struct variable var;
+
+	if (compile_file(&p, "gcc -w -g -O2", "c", text) < 0)
+		skip();
+	assert_int_equal(variables_find(p.v, address(&p, "by_hand"), "r", &var, &e), -ENOENT);
+	assert_non_null(strstr(e.text, "the DWARF does not know this function (use registers"));
+	assert_non_null(strstr(e.text, "ruststr(arg1)"));
+	remove_program(&p);
+}
+
 static void no_dwarf(void **state)
 {
 	struct program p = {.m = NULL};
@@ -517,6 +536,7 @@ int main(void)
 		cmocka_unit_test(not_optimized),
 		cmocka_unit_test(dwarf_4),
 		cmocka_unit_test(in_memory),
+		cmocka_unit_test(a_function_without_dwarf),
 		cmocka_unit_test(no_dwarf),
 		cmocka_unit_test(strings_of_cxx),
 		cmocka_unit_test(strings_of_rust),

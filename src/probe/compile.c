@@ -103,6 +103,20 @@ static int emit_string_value(struct compiler *c, const struct value_type *type)
 	return r < 0 ? r : compile_emit(c, WIRE_OP_STRN, 1, 0, TEXT_MAX);
 }
 
+/* Where the value stands that a sum or an element has its type from: what is wrong with it is said there. */
+static uint32_t typed_at(const struct compiler *c, uint16_t idx)
+{
+	const struct expr_node *nodes = c->x->nodes.at, *n = &nodes[idx];
+
+	while (n->kind == EXPR_ADD || n->kind == EXPR_SUB || n->kind == EXPR_INDEX) {
+		bool second = n->kind == EXPR_ADD && nodes[n->a].kind == EXPR_NUMBER &&
+			      nodes[n->b].kind != EXPR_NUMBER;
+
+		n = &nodes[second ? n->b : n->a];
+	}
+	return n->at;
+}
+
 static int compile_typed(struct compiler *c, uint16_t node)
 {
 	struct value_type type, element;
@@ -113,7 +127,7 @@ static int compile_typed(struct compiler *c, uint16_t node)
 	if (type.class == VALUE_POINTER && compile_element_type(c, type, &element)) {
 		if (element.class == VALUE_STRUCT && !element.is_text)
 			return compile_fail_at(
-				c, c->x->nodes.at[node].at,
+				c, typed_at(c, node),
 				"this is the address of a structure: name one of its fields");
 		type = element.is_text ? element : type;
 	}
@@ -129,9 +143,11 @@ static int compile_typed(struct compiler *c, uint16_t node)
 		return compile_emit(c, WIRE_OP_INT, 0, 0, 0);
 	case VALUE_STRUCT:
 	case VALUE_SPLIT:
-	case VALUE_ARRAY:
-		return compile_fail_at(c, c->x->nodes.at[node].at,
+		return compile_fail_at(c, typed_at(c, node),
 				       "this is a structure: name one of its fields");
+	case VALUE_ARRAY:
+		return compile_fail_at(c, typed_at(c, node),
+				       "this is an array: name one of its elements, as in [0]");
 	default:
 		return compile_emit(c, WIRE_OP_UINT, 0, 0, 0);
 	}

@@ -298,7 +298,8 @@ static bool holds(const char *text, struct machine *m)
 
 /*
  * slice: a text in RDI and RSI, its length first; object: the address of one, with fields at 8 and 16;
- * reference: that of C++; order: the address of what is no text.
+ * reference: that of C++; order: the address of what is no text;
+ * numbers: an array.
  */
 static int fake_variable(void *ctx, const char *name, struct place *ret, struct errmsg *why)
 {
@@ -311,6 +312,8 @@ static int fake_variable(void *ctx, const char *name, struct place *ret, struct 
 			      .type = {.class = slice ? VALUE_SPLIT : VALUE_POINTER, .size = 16}};
 	ret->type.is_reference = strcmp(name, "reference") == 0;
 	ret->type.id = strcmp(name, "order") == 0;
+	if (strcmp(name, "numbers") == 0)
+		ret->type.class = VALUE_ARRAY;
 	if (slice) {
 		ret->type.is_text = true;
 		ret->type.text_off = 8;
@@ -385,6 +388,11 @@ static void named_texts(void **state)
 		assert_int_equal(m.captured, 0xabc000);
 	}
 	check_named("order", "the address of a structure: name", &m);
+	check_named("order[0]", "this is a structure: name one of its fields at column 1\n", &m);
+	check_named("\"x\" order + 8", "name one of its fields at column 5\n", &m);
+	check_named("8 + order", "name one of its fields at column 5\n", &m);
+	check_named("*order", "name one of its fields at column 1\n", &m);
+	check_named("numbers", "this is an array: name one of its elements", &m);
 	check_named("hex(order)", NULL, &m);
 	check_named("object.text", "is a pointer: use ->", &m);
 }

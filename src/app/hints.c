@@ -62,7 +62,7 @@ void hints_turns(const struct profile *p)
 
 	if (t->share_ppm && t->n_turns < 3 && t->probed_ns < p->duration_ns / 10 * 9)
 		log_warning(
-			"the limit of %g %% has allowed %lu turn%s, %.2g s in all: that no slow call was seen in so little time says little; let it run longer (--for), or allow more (--max-overhead)",
+			"the limit of %g %% has allowed %lu turn%s, %.2g s in all: what was seen in so little time says little of the rest; let it run longer (--for), or allow more (--max-overhead)",
 			t->share_ppm / 1e4, (unsigned long)t->n_turns, t->n_turns == 1 ? "" : "s",
 			(double)t->probed_ns / 1e9);
 }

@@ -102,6 +102,8 @@ def slow_call_of_a_turn_is_seen_to_its_end():
             command.end()
         profile = load(path / "out.json")
         (span,) = profile.named("call")
+        check("has allowed 2 turns" in command.stderr, command.stderr)
+        check("no slow call" not in command.stderr, "one was seen")
         check(span.reason == "return", span.reason)
         near(span.duration, 3000 * MS, 300 * MS, "duration")
         check(not profile.raw["losses"].get("call_cut"), f"{profile.raw['losses']}")

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "pipe/engine_priv.h"
@@ -128,8 +129,28 @@ static void resume(struct engine *e)
 	turns_fail(&e->turns, clock_mono_ns());
 }
 
+/*
+ * A debugger takes a probe's trap for what is under a breakpoint of its own, and puts it back when it deletes
+ * that. When the probe is gone then, the next call kills the process.
+ */
+static bool is_traced(const struct engine *e)
+{
+	pid_t tracer;
+
+	for (size_t i = 0; i < e->members.all.n; i++) {
+		tracer = process_tracer(e->members.all.at[i].process.pid);
+		if (tracer && tracer != getpid())
+			return true;
+	}
+	return false;
+}
+
 static int change(struct engine *e)
 {
+	if (e->turns.state != TURNS_ON && is_traced(e)) {
+		turns_hold(&e->turns, e->turns.now_ns);
+		return 0;
+	}
 	switch (e->turns.state) {
 	case TURNS_DRAIN:
 		return probes_drain(e->probes);

@@ -67,6 +67,18 @@ void turns_fail(struct turns *t, uint64_t now_ns)
 	t->since_ns = now_ns;
 }
 
+void turns_hold(struct turns *t, uint64_t now_ns)
+{
+	t->since_ns = now_ns;
+	if (t->state == TURNS_OFF) {
+		t->state = TURNS_DRAIN;
+		return;
+	}
+	t->state = TURNS_ON;
+	t->begin_cpu_ns = t->cpu_ns;
+	t->begin_cost_ns = t->cost_ns;
+}
+
 static int64_t most_ahead(const struct turns *t)
 {
 	return t->ahead_ns + share_of(t, AHEAD_NS);

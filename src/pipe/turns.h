@@ -60,6 +60,8 @@ void turns_init(struct turns *t, uint32_t share_ppm, uint64_t now_ns);
 bool turns_update(struct turns *t, const struct turns_look *look);
 void turns_begin(struct turns *t, uint64_t now_ns);
 void turns_fail(struct turns *t, uint64_t now_ns);
+/* After turns_update: nothing may be taken off now. The state is the one before, from now on. */
+void turns_hold(struct turns *t, uint64_t now_ns);
 
 /* For how long calls that began were looked at. */
 uint64_t turns_probed_ns(const struct turns *t, uint64_t now_ns);

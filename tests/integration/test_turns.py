@@ -9,8 +9,8 @@ import signal
 import subprocess
 import time
 
-from harness import (TARGETS, Spanprof, Target, cases, changed_code, check, folder, load, main, near, need_bpf, spanprof,
-                     test, wait_until)
+from harness import (TARGETS, Lines, Skip, Spanprof, Target, cases, changed_code, check, folder, load, main, near, need_bpf,
+                     spanprof, stop, test, wait_until)
 
 MS = 1_000_000
 ENDPOINT = ("-e", "request(str(arg0))")
@@ -188,6 +188,31 @@ def child_of_a_rest_is_probed_in_the_next_turn(uprobes):
         check(spans and {s.pid for s in spans} == {child}, f"{len(spans)} spans")
         check(all(s.reason in ("return", "leave_unseen", "unfinished") for s in spans), f"{[s.reason for s in spans]}")
         probed(profile)
+
+
+@test
+def no_rest_while_a_debugger_traces():
+    """It may have a breakpoint under which it saw a probe's trap, and puts that back later."""
+    if not shutil.which("gdb"):
+        raise Skip("gdb is not installed")
+    with folder() as path, Busy() as target:
+        with Turns(target, path / "out.json") as command:
+            target.wait_off()
+            target.wait_on()
+            with subprocess.Popen(["gdb", "-q", "-nx", "-batch", "-p", str(target.pid), "-ex", "continue"],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as gdb:
+                try:
+                    Lines(gdb.stdout).wait_for("0x|main|read")
+                    wait_until(lambda: target.probes() == target.all, "a turn", 60)
+                    deadline = time.monotonic() + 6
+                    wait_until(lambda: target.probes() != target.all or time.monotonic() > deadline, "six seconds", 10)
+                    check(target.probes() == target.all, "the turn goes on")
+                finally:
+                    stop(gdb)
+            target.wait_off()
+            command.end()
+        check(target.end() == 0, "the target was disturbed")
+        probed(load(path / "out.json"))
 
 
 @test

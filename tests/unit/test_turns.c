@@ -268,6 +268,31 @@ static void clock_may_stand_still(void **state)
 	assert_false(turns_update(&w.t, &w.look));
 }
 
+/* A turn that is not to end goes on, and its draining too; what it has cost meanwhile is paid as ever. */
+static void turn_is_held(void **state)
+{
+	struct world w = {.calls_per_s = 17000, .pair_ns = 5300, .cpus = 1};
+	uint64_t held_ns;
+
+	begin(&w, 10000);
+	for (int i = 0; i < 2000; i++)
+		if (step(&w, 50 * MS))
+			turns_hold(&w.t, w.look.now_ns);
+	assert_int_equal(w.t.state, TURNS_ON);
+	assert_int_equal(w.t.n_turns, 1);
+	assert_true(probed_share(&w) > 0.999);
+	held_ns = w.look.now_ns - START;
+	while (w.t.state != TURNS_DRAIN)
+		step(&w, 50 * MS);
+	for (int i = 0; i < 200; i++)
+		if (step(&w, 50 * MS))
+			turns_hold(&w.t, w.look.now_ns);
+	assert_int_equal(w.t.state, TURNS_DRAIN);
+	assert_in_range(turns_probed_ns(&w.t, w.look.now_ns), held_ns, held_ns + 2 * S);
+	run(&w, 20000 * S);
+	assert_true(cost_share(&w) < 0.0101);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +308,7 @@ int main(void)
 		cmocka_unit_test(kernel_is_waited_for),
 		cmocka_unit_test(failure_is_tried_again_later),
 		cmocka_unit_test(turns_differ_in_length),
+		cmocka_unit_test(turn_is_held),
 		cmocka_unit_test(little_is_paid_ahead),
 		cmocka_unit_test(clock_may_stand_still),
 	};

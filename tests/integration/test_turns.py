@@ -15,8 +15,10 @@ from harness import (TARGETS, Lines, Skip, Spanprof, Target, cases, changed_code
 MS = 1_000_000
 ENDPOINT = ("-e", "request(str(arg0))")
 THREADS = 4  # of the target, at most, which may be in a call at the end
-# A tick takes some 10 us, so that its probes take a good part of the CPU time.
-OPTIONS = (*ENDPOINT, "--min-duration", "200ms", "--period", "5ms", "--max-overhead", "15%", "--max-parallel", "0")
+# Without a limit the probes take half of the CPU time: for a turn of one second there are one or two of rest.
+LIMIT = 0.3
+OVERHEAD = ("--max-overhead", f"{LIMIT:.0%}")
+OPTIONS = (*ENDPOINT, "--min-duration", "200ms", "--period", "5ms", *OVERHEAD, "--max-parallel", "0")
 
 
 class Busy(Target):
@@ -84,8 +86,8 @@ def code_is_untouched_in_a_rest(uprobes):
         check(said["turns"] == 3, f"{said['turns']} turns")
         check(said["duration_ns"] < profile.raw["run"]["duration_ns"] / 2, f"{said}")
         # What is owed at the end is the cost of one turn at most.
-        check(said["cost_ns"] < 0.15 * said["cpu_ns"] + 2.5 * said["cost_ns"] / said["turns"], f"{said}")
-        near(said["max_overhead"], 0.15, 1e-9, "the limit")
+        check(said["cost_ns"] < LIMIT * said["cpu_ns"] + 2.5 * said["cost_ns"] / said["turns"], f"{said}")
+        near(said["max_overhead"], LIMIT, 1e-9, "the limit")
         check(not profile.raw["losses"], f"{profile.raw['losses']}")
 
 
@@ -132,7 +134,7 @@ def call_that_outlives_the_draining_is_cut():
         check(endpoint["unfinished"] == 0 and endpoint["end_unknown"] == 1, f"{endpoint}")
         check(max(low for low, _ in endpoint["histogram"]) < 10000 * MS, "no end of it is in the histogram")
         status, text, _ = spanprof("report", path / "capture")
-        check(status == 0 and re.search(r"probed .* in 2 turns .*--max-overhead 15%", text), text)
+        check(status == 0 and re.search(r"probed .* in 2 turns .*--max-overhead 30%", text), text)
         check("seen in part: the probes rested" in text, text)
 
 
@@ -182,6 +184,7 @@ def child_of_a_rest_is_probed_in_the_next_turn(uprobes):
             target.wait_off()
             check(changed_code(child, target.program) == 0, "nothing of it is probed")
             target.wait_on()
+            target.wait_off()  # a first fork may have all probes changed within the turn before
             command.end()
         profile = load(path / "out.json")
         spans = profile.named("child")
@@ -259,7 +262,7 @@ def semaphore_is_off_in_a_rest():
             return int.from_bytes(memory.read(2), "little")
 
     with Busy() as target:
-        with Spanprof("run", "-p", target.pid, "-e", "usdt:busy:tick", "--max-overhead", "15%") as command:
+        with Spanprof("run", "-p", target.pid, "-e", "usdt:busy:tick", *OVERHEAD) as command:
             command.wait_attached()
             for _ in range(2):
                 wait_until(lambda: semaphore(target) == 1, "a turn", 60)

@@ -16,11 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "stage.h"
 
-enum { SPIN = 20000 }; /* some 10 us */
+/* Of the CPU time of a tick so short its probes take more than half, on a slow machine as on a fast one. */
+enum { TICK_NS = 5000, TRIED = 20000 };
 
 FRAME void request(const char *name, long ms);
 
@@ -42,6 +44,7 @@ volatile unsigned short busy_tick_semaphore __attribute__((section(".probes")));
 			 "	.popsection\n")
 
 static _Thread_local jmp_buf back;
+static long n_rounds = TRIED;
 
 void request(const char *name, long ms)
 {
@@ -50,10 +53,34 @@ void request(const char *name, long ms)
 	if (ms)
 		usleep((unsigned int)ms * 1000);
 	else
-		for (long i = 0; i < SPIN; i++)
-			__asm__ volatile(""); /* no memory: a cycle each on any CPU */
+		for (long i = 0; i < n_rounds; i++)
+			__asm__ volatile(""); /* no memory: as many cycles each time */
 	if (!strcmp(name, "jump"))
 		longjmp(back, 1);
+}
+
+static long now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Before anything probes it. */
+static void measure_tick(void)
+{
+	long best_ns = 1000000000;
+
+	for (int i = 0; i < 50; i++) {
+		long took_ns = now_ns();
+
+		request("", 0);
+		took_ns = now_ns() - took_ns;
+		if (took_ns < best_ns)
+			best_ns = took_ns;
+	}
+	n_rounds = best_ns > 0 ? (long)TRIED * TICK_NS / best_ns + 1 : TRIED;
 }
 
 static void *tick(void *unused)
@@ -99,6 +126,7 @@ int main(void)
 {
 	char line[64];
 
+	measure_tick();
 	printf("ready\n");
 	fflush(stdout);
 	start(tick, NULL);

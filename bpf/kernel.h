@@ -47,6 +47,7 @@ typedef struct {
 } atomic_t;
 
 struct super_block {
+	unsigned long s_magic;
 	__u32 s_dev;
 };
 
@@ -81,6 +82,15 @@ struct uprobe_task {
 
 struct uprobes_state {
 	struct xol_area *xol_area;
+};
+
+struct vm_userfaultfd_ctx { /* without CONFIG_USERFAULTFD it is empty */
+	void *ctx;
+};
+
+struct vm_area_struct {
+	struct file *vm_file;
+	struct vm_userfaultfd_ctx vm_userfaultfd_ctx;
 };
 
 struct mm_struct {

@@ -17,7 +17,8 @@
 #include "window.bpf.h"
 #include "wire.h"
 
-#define EFAULT 14
+#define EFAULT     14
+#define FUSE_MAGIC 0x65735546 /* FUSE_SUPER_MAGIC of linux/magic.h */
 
 struct ops_run {
 	struct thread *t;
@@ -25,20 +26,45 @@ struct ops_run {
 	__u64 at_leave; /* 1: leave_ops */
 };
 
+static long look_at_mapping(struct task_struct *task, struct vm_area_struct *vma, void *is_kernels)
+{
+	struct file *file = vma->vm_file;
+
+	if (bpf_core_field_exists(vma->vm_userfaultfd_ctx.ctx) && vma->vm_userfaultfd_ctx.ctx)
+		return 0;
+	if (file && BPF_CORE_READ(file, f_inode, i_sb, s_magic) == FUSE_MAGIC)
+		return 0;
+	*(__u32 *)is_kernels = 1;
+	return 0;
+}
+
+/*
+ * Whether the kernel brings in the page at addr on its own. Where a process does it, by userfaultfd or FUSE, it
+ * may be the thread itself that is to do so once it goes on: to wait for it is to wait forever. Also false
+ * while another thread changes the mappings. Global: see common.bpf.h.
+ */
+__noinline int is_paged_by_kernel(__u64 addr)
+{
+	__u32 is_kernels = 0;
+
+	bpf_find_vma(bpf_get_current_task_btf(), addr, look_at_mapping, &is_kernels, 0);
+	return is_kernels != 0;
+}
+
 /* Brings in the page at addr; sleepable programs only. */
 static __always_inline bool page_in(__u64 addr)
 {
 	__u8 byte;
 
-	return !bpf_copy_from_user(&byte, sizeof(byte), (void *)addr);
+	return is_paged_by_kernel(addr) && !bpf_copy_from_user(&byte, sizeof(byte), (void *)addr);
 }
 
 static __always_inline long read_user(void *dst, __u32 bytes, __u64 addr, bool may_sleep)
 {
 	long r = bpf_probe_read_user(dst, bytes, (void *)addr);
 
-	if (r && may_sleep)
-		r = bpf_copy_from_user(dst, bytes, (void *)addr);
+	if (r && may_sleep && page_in(addr) && page_in(addr + bytes - 1))
+		r = bpf_probe_read_user(dst, bytes, (void *)addr);
 	return r;
 }
 

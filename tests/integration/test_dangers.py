@@ -4,6 +4,7 @@
 
 tests/bench/survival plays each of them with a million calls.
 """
+import os
 import re
 
 from dangerplay import ENDPOINTS, numbers, play
@@ -53,6 +54,21 @@ def danger(case):
     profile, calls = play(build, "-p", TARGETS / "danger_plugin.so", name, count, endpoints=endpoints)
     for index in range(len(endpoints)):
         right_ends(name, *all_counted(profile, index, calls // len(endpoints)))
+
+
+@cases(["str(arg0)", "uint(*arg0)"])
+def pages_that_the_caller_brings_in(name):
+    """Who waits for such a page in the thread that is to bring it waits for ever."""
+    if not os.path.exists("/proc/sys/vm/unprivileged_userfaultfd"):
+        raise Skip("the kernel has no userfaultfd")
+    with folder() as path:
+        with Target("pager") as target:
+            with profiling(path / "out.json", "-p", target.pid, "--endpoint", f"fill({name})", "--min-duration", "10s"):
+                target.play()
+            check(target.end() == 0, "the target's own checks")
+        profile = load(path / "out.json")
+    check(profile.calls() == 1000, f"{profile.calls()} calls seen, 1000 made")
+    check(profile.losses.get("name_fault", 0) == 1000, f"{profile.losses}")
 
 
 @test

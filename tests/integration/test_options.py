@@ -115,13 +115,14 @@ def quiet_and_verbose():
     out = {}
     for options in ((), ("-q",), ("-v",)):
         with Target("phases-gcc-O2", "-w", "-n", 1, "all=disk:60,pipe:60,spin:60") as target:
-            with Spanprof("run", "-p", target.pid, "-e", "request", *options) as command:
+            with Spanprof("run", "-p", target.pid, "-e", "request", "-e", "phase_spin;if=arg0==-1", *options) as command:
                 command.wait_attached()
                 target.play()
                 check(command.finish() == 0, command.stderr)
             out[options] = command.stdout
     counters = {options: re.findall(r"(?m)^ +\d+  [a-z]+(?:_[a-z]+)+: ", text) for options, text in out.items()}
-    check(out[("-q",)] == "" and out[()] and not counters[()] and counters[("-v",)], f"{out}")
+    check(out[("-q",)] == "" and out[()] and not counters[()], f"{out}")
+    check(any("condition_skip" in line for line in counters[("-v",)]), f"{out}")
 
 
 def on_terminal(columns, *args, env=None):

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -131,14 +130,16 @@ static int take_place(const struct aside_program *p)
 	return dup3(p->result, bpf_program__fd(p->program), O_CLOEXEC) < 0 ? -errno : 0;
 }
 
-/* A second time, for the verifier's words. */
-static int explain(struct aside_program *p, const char *license, char *log, size_t log_bytes)
+/* What was refused is loaded a second time, for the verifier's words; what was lacking may be there now. */
+static int finish(struct aside_program *p, const char *license, char *log, size_t log_bytes)
 {
-	p->opts.log_buf = log;
-	p->opts.log_size = (__u32)log_bytes;
-	p->opts.log_level = 1;
-	load(p, license);
-	return p->result;
+	if (p->result < 0) {
+		p->opts.log_buf = log;
+		p->opts.log_size = (__u32)log_bytes;
+		p->opts.log_level = 1;
+		p->result = load(p, license);
+	}
+	return p->result < 0 ? p->result : take_place(p);
 }
 
 int aside_close(struct aside *a, int r, char *log, size_t log_bytes)
@@ -149,10 +150,8 @@ int aside_close(struct aside *a, int r, char *log, size_t log_bytes)
 	for (size_t i = 0; i < a->n; i++) {
 		struct aside_program *p = &a->at[i];
 
-		if (!r && p->result >= 0)
-			r = take_place(p);
-		else if (!r)
-			r = explain(p, a->license, log, log_bytes);
+		if (!r)
+			r = finish(p, a->license, log, log_bytes);
 		if (p->result >= 0)
 			close(p->result);
 		free(p->insns);

@@ -252,9 +252,10 @@ static int check_twice(const struct reader *r, const struct preset *p)
 
 		if (other->text_number != p->text_number || strcmp(other->name, p->name) != 0)
 			continue;
-		snprintf(why, sizeof(why),
-			 "preset '%s' is in line %u already: rename one of them, or make them one",
-			 p->name, other->line);
+		snprintf(
+			why, sizeof(why),
+			"preset '%.64s' is in line %u already: rename one of them, or make them one",
+			p->name, other->line);
 		return fail(r, 2, why);
 	}
 	return 0;

@@ -6,15 +6,23 @@
 #include "base/file.h"
 #include "base/log.h"
 
-static const char help[] =
+static const char help_head[] =
 	"usage: spanprof record TARGET --endpoint SPEC -o FILE [OPTIONS]\n"
 	"\n"
 	"Like 'spanprof run', but writes what was seen to a capture file: the raw\n"
 	"snapshots and the list of mapped files. 'spanprof report FILE' turns it into\n"
-	"any format, without root.\n"
+	"any format, without root. The capture holds bytes of the target's stacks: treat\n"
+	"it as confidential.\n"
+	"\n";
+
+static const char help_output[] =
+	"output:\n"
+	"  -o, --output FILE       the capture file to write\n"
+	"      --debug-dirs DIRS   where debug files are (default /usr/lib/debug), for\n"
+	"                          functions that only they name\n"
 	"\n"
-	"Targets, endpoints and limits are those of 'spanprof run --help'. The capture\n"
-	"holds bytes of the target's stacks: treat it as confidential.\n"
+	"What shows a profile is for 'spanprof report': --format, --debuginfod,\n"
+	"--no-lines. Signals and exit status are those of 'spanprof run'.\n"
 	"\n"
 	"example:\n"
 	"  spanprof record -p 1234 -e handle_request --for 30s -o slow.capture\n"
@@ -61,7 +69,9 @@ int cmd_record(int argc, char **argv)
 	if (r)
 		return r;
 	if (o.help) {
-		fputs(help, stdout);
+		fputs(help_head, stdout);
+		fputs(run_options_help, stdout);
+		fputs(help_output, stdout);
 		return 0;
 	}
 	if (o.verbose)

@@ -7,57 +7,18 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-static const char help[] =
+static const char help_head[] =
 	"usage: spanprof run TARGET --endpoint SPEC [OPTIONS]\n"
 	"\n"
 	"Attaches to running processes, waits for calls of the endpoint that take longer\n"
 	"than --min-duration, takes snapshots of them, and prints where their time went.\n"
-	"\n"
-	"targets (at least one, or --preset):\n"
-	"  -p, --pid PID[,PID]     a process and the workers that it forks; commas or\n"
-	"                          spaces between\n"
-	"      --exe PATH          all processes that run this file, now and later\n"
-	"      -- COMMAND [ARGS]   start it, profile it, wait for it, end with its exit\n"
-	"                          status; it may be a wrapper that executes the\n"
-	"                          program (sh -c 'exec ...', env, nice), or with\n"
-	"                          --exe PATH a script that starts it\n"
-	"\n"
-	"endpoints (docs/endpoints.md has the whole language):\n"
-	"  -e, --endpoint SPEC     'SYMBOL', 'BINARY:SYMBOL' or 'BINARY:0xOFFSET', each\n"
-	"                          with an optional name: 'handle_request(str(arg1))';\n"
-	"                          may be given several times\n"
-	"      --preset NAME       endpoints of a well-known server; 'spanprof presets'\n"
-	"                          lists them; may be given several times: each for its\n"
-	"                          own server's processes\n"
-	"      --preset-file FILE  more presets for --preset NAME\n"
-	"      --normalize sql|path  group names: literals become ?, ids become {id}\n"
-	"                            (mysql, pgsql, sqlite: sql of one dialect)\n"
-	"      --leave METHOD      how the end of a call is seen: auto (default),\n"
-	"                          retsite, ret, uretprobe\n"
-	"      --force             allow what can break the target: uretprobe, offsets\n"
-	"                          that cannot be checked\n"
-	"\n"
-	"what is profiled:\n"
-	"      --min-duration T    calls that take longer (default 100ms)\n"
-	"      --period T          longest time on CPU between two snapshots\n"
-	"                          (default 10ms, from 1ms)\n"
-	"      --from-start        keep snapshots from before --min-duration, too\n"
-	"      --max-samples N     end after N profiled calls of each endpoint\n"
-	"                          (default 0: no limit)\n"
-	"      --max-parallel N    profiled at the same time, for each endpoint\n"
-	"                          (default 5, 0: no limit)\n"
-	"      --max-overhead P    probe in turns, so that this costs at most P of the\n"
-	"                          CPU time of what is profiled: 1%, 0.5%\n"
-	"                          (default: no limit, all calls are counted)\n"
-	"      --for T             end after this time (default: Ctrl-C)\n"
-	"      --no-fork           leave out the workers that a process forks\n"
-	"      --no-kernel         leave out kernel frames\n"
-	"      --max-window SIZE   stack bytes of a snapshot (default and most: 64K)\n"
-	"      --ring SIZE         buffer between kernel and spanprof (default 2M)\n"
-	"\n"
+	"\n";
+
+static const char help_output[] =
 	"output:\n"
-	"  -o, --output FILE       write a file, too; its name says the format (.folded\n"
-	"                          .pb.gz .json .html)\n"
+	"  -o, --output FILE       write a file, too; its name says the format (.txt\n"
+	"                          .pb.gz .pprof .pb .folded .collapsed .json .html\n"
+	"                          .htm .otlp)\n"
 	"      --format FORMAT     text, folded, pprof, json, html, otlp: of every -o;\n"
 	"                          without -o to stdout, where the output of a COMMAND\n"
 	"                          goes as well\n"
@@ -106,7 +67,9 @@ int cmd_run(int argc, char **argv)
 	if (r)
 		return r;
 	if (o.help) {
-		fputs(help, stdout);
+		fputs(help_head, stdout);
+		fputs(run_options_help, stdout);
+		fputs(help_output, stdout);
 		return 0;
 	}
 	if (o.verbose)

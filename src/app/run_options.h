@@ -49,6 +49,9 @@ struct run_options {
 	uint64_t window_bytes;     /* 0: default */
 };
 
+/* Of --help: the options of both commands that say what is profiled. */
+extern const char run_options_help[];
+
 /* 0, or EXIT_USAGE after one message on stderr. recording: `record`, which takes one -o and no format. */
 int run_options_parse(struct run_options *o, int argc, char **argv, bool recording);
 /* Finds the formats of --format and of the outputs' names; 0 or EXIT_USAGE after a message. */

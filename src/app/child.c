@@ -207,7 +207,7 @@ static void seize(pid_t pid, int fd)
 		kill(pid, SIGKILL);
 }
 
-int child_start(char **command, const sigset_t *mask, struct child *ret,
+int child_start(char **command, const sigset_t *mask, bool to_stderr, struct child *ret,
 		enum child_state *ret_state, struct errmsg *e)
 {
 	AUTO_CLOSE int fd = -1;
@@ -226,6 +226,8 @@ int child_start(char **command, const sigset_t *mask, struct child *ret,
 	c.pid = fork();
 	if (c.pid < 0)
 		return errmsg_set(e, -errno, "cannot start '%s': %s", command[0], strerror(errno));
+	if (!c.pid && to_stderr)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 	if (!c.pid && !close(TAKE_FD(fd)))
 		run_child(command, mask, on_child, child_fd);
 	close(TAKE_FD(child_fd));

@@ -31,9 +31,9 @@ enum child_state {
 /*
  * Starts the command, which runs up to its entry point, where its libraries are mapped: child_look tells when
  * it is there, or ret_state does at once. -ENOENT, -EACCES ... with a message when exec fails. The signal
- * mask is the one that `mask` says.
+ * mask is the one that `mask` says; to_stderr: its standard output is its standard error.
  */
-int child_start(char **command, const sigset_t *mask, struct child *ret,
+int child_start(char **command, const sigset_t *mask, bool to_stderr, struct child *ret,
 		enum child_state *ret_state, struct errmsg *e);
 /* Says that it ended, with this status, before anything of it was attached. -ECHILD. */
 int child_ended_early(const char *name, int status, struct errmsg *e);

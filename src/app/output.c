@@ -11,18 +11,10 @@
 #include "base/file.h"
 #include "base/log.h"
 
-static bool writes_to_stdout(const struct run_options *o)
-{
-	for (size_t i = 0; i < o->outputs.n; i++)
-		if (!strcmp(o->outputs.at[i].path, "-"))
-			return true;
-	return false;
-}
-
 /* Text goes to standard output unless something else does, or nothing is to. */
 static bool wants_stdout(const struct run_options *o)
 {
-	return !o->quiet || writes_to_stdout(o);
+	return !o->quiet || run_options_take_stdout(o);
 }
 
 static int check_stdout(struct errmsg *e)
@@ -123,7 +115,7 @@ int outputs_write(struct outputs *f, const struct run_options *o, const struct p
 
 	for (size_t i = 0; i < f->files.n; i++)
 		failed |= write_file(&f->files.at[i], o, &o->outputs.at[i], p) != 0;
-	if (!o->quiet && !writes_to_stdout(o)) {
+	if (!o->quiet && !run_options_take_stdout(o)) {
 		int r = write_text(o, p, &e);
 
 		if (r)

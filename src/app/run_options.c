@@ -348,6 +348,14 @@ static bool is_stdout(const char *path)
 	       !strcmp(path, "/proc/self/fd/1");
 }
 
+bool run_options_take_stdout(const struct run_options *o)
+{
+	for (size_t i = 0; i < o->outputs.n; i++)
+		if (!strcmp(o->outputs.at[i].path, "-") || is_stdout(o->outputs.at[i].path))
+			return true;
+	return false;
+}
+
 /* Of one file --format may say something else than its name: it was meant for that. Of several, who knows. */
 static int choose_format(const struct run_options *o, const struct export_format *named,
 			 struct run_output *out)

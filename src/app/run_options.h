@@ -57,6 +57,9 @@ int run_options_parse(struct run_options *o, int argc, char **argv, bool recordi
 /* Finds the formats of --format and of the outputs' names; 0 or EXIT_USAGE after a message. */
 int run_options_check_outputs(struct run_options *o);
 
+/* Whether an output that was asked for goes to standard output, which is then for that alone. */
+bool run_options_take_stdout(const struct run_options *o);
+
 /* --format, which may be given once. 0, or EXIT_USAGE when a message has said why. */
 int run_options_set_format(struct run_options *o, const char *name);
 

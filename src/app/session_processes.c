@@ -273,12 +273,17 @@ static int await_entry(struct session *s)
 int session_start_command(struct session *s)
 {
 	enum child_state state;
+	const bool to_stderr = run_options_take_stdout(s->o);
 	struct errmsg e = {};
 	int r;
 
 	if (!s->o->command)
 		return 0;
-	r = child_start(s->o->command, &s->old_mask, &s->child, &state, &e);
+	if (to_stderr)
+		log_info(
+			"standard output is for the profile alone: what '%s' writes there goes to standard error (-o FILE leaves it alone)",
+			s->o->command[0]);
+	r = child_start(s->o->command, &s->old_mask, to_stderr, &s->child, &state, &e);
 	if (r)
 		return session_fail("cannot start the command", r, &e);
 	files_limit_restore(s->child.pid, &s->old_files);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is profiled: several processes, all of a file, a command that spanprof starts, other namespaces."""
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -100,6 +101,21 @@ def command_from_its_first_call():
         profile = load(path / "out.json")
         check(len(read_truth(path / "truth", "call")) == 3, "the command made its calls")
         check(profile.calls() == 3, f"{profile.calls()} calls instead of 3")
+
+
+@cases([["--format", "json"], ["-o", "-", "--format", "folded"], ["-o", "/dev/stdout", "--format", "html"], [],
+        ["-o", "out.json"]])
+def standard_output_is_for_what_was_asked_for(form):
+    """The command's own does not get into a profile there."""
+    with folder() as path:
+        form = [path / word if word == "out.json" else word for word in form]
+        status, out, stderr = spanprof("run", *OPTIONS, *form, "--", "sh", "-c", 'echo said by sh; exec "$@"', "sh",
+                                       TARGETS / "phases-gcc-O2", "a=sleep:30")
+        check(status == 0, f"exit status {status}: {stderr}")
+        apart = form and path / "out.json" not in form
+        check("said by sh" in (stderr if apart else out) and "said by sh" not in (out if apart else stderr), stderr)
+        check(not apart or "phase_sleep" in out, out[:200])
+        check(form != ["--format", "json"] or json.loads(out)["spans"], out[:200])
 
 
 @cases([(), ("exec",)])

@@ -81,6 +81,12 @@ static const char *percent(char buf[32], double share)
 	return buf;
 }
 
+/* Behind "complete": what was not looked at is not in the share. */
+static const char *of_what(const struct text *t)
+{
+	return profile_rested(t->p) ? " of what was probed" : "";
+}
+
 /* One fact of a header; it goes to a new line when this one is full. */
 static void fact(struct line *l, enum line_style style, const char *text)
 {
@@ -121,7 +127,7 @@ static void print_turns(struct text *t)
 	const struct profile_turns *turns = &t->p->turns;
 	double probed_s = (double)turns->probed_ns / NS_PER_SECOND;
 	double run_s = (double)t->p->duration_ns / NS_PER_SECOND;
-	bool always = turns->n_turns <= 1 && probed_s > 0.9 * run_s;
+	bool always = !profile_rested(t->p);
 	char buf[96];
 
 	if (!turns->share_ppm)
@@ -255,7 +261,8 @@ static void print_profiled(struct text *t, const struct profile_endpoint *e,
 		fact(l, LINE_RED, buf);
 	}
 	if (s->n_profiled) {
-		snprintf(buf, sizeof(buf), "complete %s", percent(n, summary_completeness(s)));
+		snprintf(buf, sizeof(buf), "complete %s%s", percent(n, summary_completeness(s)),
+			 of_what(t));
 		fact(l, s->n_kept < s->n_due ? LINE_YELLOW : LINE_PLAIN, buf);
 	}
 	if (e->latency.n_unwound) {
@@ -534,7 +541,8 @@ static void print_completeness(struct text *t)
 
 	summary_totals(&s, t->p);
 	append_stops(t, stops, sizeof(stops));
-	line_printf(l, LINE_BOLD, "complete %s", percent(buf, summary_completeness(&s)));
+	line_printf(l, LINE_BOLD, "complete %s%s", percent(buf, summary_completeness(&s)),
+		    of_what(t));
 	if (s.n_due)
 		snprintf(text, sizeof(text), ": %" PRIu64 " of %" PRIu64 " snapshots kept%s",
 			 s.n_kept, s.n_due, stops);

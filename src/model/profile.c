@@ -80,6 +80,13 @@ uint64_t profile_probed_ns(const struct profile *p)
 	return p->turns.share_ppm ? p->turns.probed_ns : p->duration_ns;
 }
 
+bool profile_rested(const struct profile *p)
+{
+	const struct profile_turns *t = &p->turns;
+
+	return t->share_ppm && (t->n_turns > 1 || t->probed_ns <= p->duration_ns / 10 * 9);
+}
+
 bool profile_span_returned(const struct profile_span *s)
 {
 	return s->end_reason == WIRE_END_RETURN || s->end_reason == WIRE_END_END_PROBE;

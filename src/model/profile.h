@@ -227,6 +227,8 @@ struct profile {
 int profile_new(struct profile **ret);
 struct profile *profile_free(struct profile *p);
 
+/* Whether there was time in which nothing was probed, worth a word. */
+bool profile_rested(const struct profile *p);
 /* For how long calls that began were counted: divisor of rates. */
 uint64_t profile_probed_ns(const struct profile *p);
 

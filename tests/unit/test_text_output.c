@@ -189,12 +189,15 @@ static void turns_are_told(void **state)
 		text,
 		"   cost about 1.2 % of the CPU time (--max-overhead 1%)   calls of the other time were not seen\n"));
 	assert_non_null(strstr(text, "   10000/s   "));
+	assert_non_null(strstr(text, "   complete 88.2 % of what was probed"));
+	assert_non_null(strstr(text, "\ncomplete 88.9 % of what was probed: "));
 	free(text);
 	p = sample_profile_orders();
 	p->turns = (struct profile_turns){
 		.share_ppm = 2500, .n_turns = 1, .probed_ns = p->duration_ns};
 	text = write_text(p, &narrow);
 	assert_non_null(strstr(text, "\nprobed all the time\n"));
+	assert_null(strstr(text, "of what was probed"));
 	free(text);
 }
 

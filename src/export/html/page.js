@@ -429,7 +429,7 @@ function drawFigures() {
 			   `${e.unfinished} unfinished`,
 			   ...(e.unwound ? [`${e.unwound} left by exception or longjmp`] : []),
 			   ...(e.end_unknown ? [`${e.end_unknown} ends not seen`] : []),
-			   `complete ${(100 * e.completeness).toFixed(1)} %`] : ["no endpoint"];
+			   `complete ${(100 * e.completeness).toFixed(1)} %${ofWhat(data.run)}`] : ["no endpoint"];
 
 	byId("figures").textContent = parts.join("   ·   ");
 }
@@ -555,6 +555,13 @@ function probed(run) {
 		`to stay below ${p.max_overhead * 100} % of the CPU time (cost ${duration(p.cost_ns)} of ${duration(p.cpu_ns)})` : "";
 }
 
+/* Behind "complete": what was not looked at is not in the share. */
+function ofWhat(run) {
+	const p = run.probed;
+
+	return p && (p.turns > 1 || p.duration_ns <= 0.9 * run.duration_ns) ? " of what was probed" : "";
+}
+
 function fillHead() {
 	const c = data.completeness;
 	const losses = Object.entries(data.losses);
@@ -566,7 +573,7 @@ function fillHead() {
 	byId("title").textContent = names || "spanprof";
 	byId("run").textContent = `${duration(data.run.duration_ns)} from ${data.run.start} on ` +
 		`${data.run.host}, kernel ${data.run.kernel}${probed(data.run)}`;
-	complete.textContent = `complete ${(Math.floor(c.ratio * 1000) / 10).toFixed(1)} %: ` +
+	complete.textContent = `complete ${(Math.floor(c.ratio * 1000) / 10).toFixed(1)} %${ofWhat(data.run)}: ` +
 		`${c.snapshots_kept} of ${c.snapshots_due} snapshots kept, ` +
 		`${c.stacks_incomplete} with incomplete stacks`;
 	complete.classList.toggle("warn", c.ratio < 1);

@@ -110,7 +110,7 @@ void hints_nameless(struct engine *e, size_t n, const struct profile *p)
 		if (endpoint_has_name(spec) && n_spans && !n_named &&
 		    !probes_nameless(engine_probes(e), i))
 			log_warning(
-				"cannot name the calls of '%s' in this build: what its name expression reads is no text (%zu calls); see 'spanprof probes --check'",
+				"cannot name the calls of '%s': what its name expression reads is no text (%zu calls): the function may have no such argument, or this build have it elsewhere; see 'spanprof probes --check'",
 				display, n_spans);
 	}
 }

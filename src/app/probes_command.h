@@ -27,9 +27,10 @@ enum { SHOWN_MAX = 1024 }; /* bytes of a name or a path of the process, as it is
 /* A function that could be an endpoint. */
 struct candidate {
 	struct resolved function;
-	struct site site;
-	size_t idx; /* among those found, in the order of the symbol tables */
-	int sound;  /* how much its name reads like that of a function that serves requests */
+	struct site site;  /* when nothing is read */
+	struct site named; /* when a name reads the first arguments */
+	size_t idx;        /* among those found, in the order of the symbol tables */
+	int sound; /* how much its name reads like that of a function that serves requests */
 	bool has_site;
 	bool makes_calls;
 	const char *why_not; /* NULL: can be probed */

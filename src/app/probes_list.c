@@ -129,8 +129,10 @@ static void choose_site(struct candidate *f, struct binary *b, const struct site
 	fn.function_bytes = bytes;
 	fn.code_bytes = module_read_code(binary_module(b), f->function.vaddr, code,
 					 bytes && bytes < sizeof(code) ? bytes : sizeof(code));
-	f->has_site = site_choose_entry(&fn, NAME_REGISTERS & ~site_unused_arguments(&fn), rules,
-					&f->site) == SITE_OK;
+	f->has_site = site_choose_entry(&fn, 0, rules, &f->site) == SITE_OK;
+	if (f->has_site)
+		site_choose_entry(&fn, NAME_REGISTERS & ~site_unused_arguments(&fn), rules,
+				  &f->named);
 	f->makes_calls = makes_calls(&fn);
 	if (!f->has_site && !f->why_not)
 		f->why_not = "the kernel accepts no probe on its first instructions";
@@ -246,6 +248,8 @@ static bool print_candidate(const struct candidate *f)
 		printf(" at +0x%x", f->site.off);
 	if (!f->site.cheap && f->site.stop)
 		printf(": %s", site_stop_text((enum site_stop)f->site.stop));
+	if (f->site.cheap && !f->named.cheap)
+		printf(": DEAR with a name: %s", site_stop_text((enum site_stop)f->named.stop));
 	putchar('\n');
 	return true;
 }

@@ -93,6 +93,7 @@ static int compile_leave_program(const struct endpoint *ep, const struct express
 				  .resolver = ep->has_end ? end : NULL,
 				  .build = build};
 
+	out->registers = 0;
 	out->n = 0; /* the bytes to match stay: one table serves both programs */
 	return compile_choice(&ci, &ep->leave_name, out, ret_named, e);
 }
@@ -136,6 +137,8 @@ int endpoint_compile(const struct endpoint *ep, const struct expression_resolver
 	memcpy(wire->leave_ops, program.ops, program.n * sizeof(program.ops[0]));
 	memcpy(wire->match, program.match, sizeof(wire->match));
 	wire->n_leave_ops = program.n;
+	ret->end_registers = program.registers;
+	ret->end_reads_memory = reads_memory(&program);
 	wire->flags = (ep->once ? WIRE_EP_F_BEGIN_IF_NONE : 0) |
 		      (ep->has_end ? WIRE_EP_F_END_PROBE : 0) |
 		      (leave_named ? WIRE_EP_F_NAME_AT_LEAVE : 0) |

@@ -72,7 +72,9 @@ struct endpoint_code {
 	struct wire_endpoint wire; /* everything but site_off */
 	uint32_t registers;        /* bit i: the entry program reads enum wire_reg i */
 	bool reads_memory;         /* the entry program does, too */
-	bool nameless;             /* a name was asked for, but no alternative fits this build */
+	uint32_t end_registers;    /* what the program at the end reads */
+	bool end_reads_memory;
+	bool nameless; /* a name was asked for, but no alternative fits this build */
 };
 
 /* entry and end resolve names at the entry and at the end function (end may be NULL without one). */

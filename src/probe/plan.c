@@ -412,8 +412,23 @@ static void make_build(struct binary *b, char *buf, size_t n, struct endpoint_bu
 				       .ctx = b};
 }
 
+/* What must still be there at the sites. */
+struct kept {
+	uint32_t at_entry;
+	uint32_t at_end;
+};
+
+static struct kept kept_for(const struct endpoint_code *code)
+{
+	return (struct kept){
+		.at_entry = code->registers | (code->reads_memory ? SITE_KEEP_MEMORY : 0),
+		.at_end = code->end_registers | (code->end_reads_memory ? SITE_KEEP_MEMORY : 0) |
+			  1U << WIRE_REG_RSP,
+	};
+}
+
 static int compile(const struct endpoint *ep, struct plan *p, const char *entry_arguments,
-		   const char *end_arguments, uint32_t *ret_keep, struct errmsg *e)
+		   const char *end_arguments, struct kept *ret_keep, struct errmsg *e)
 {
 	const struct site *first = &p->entry.places[0].site;
 	struct lookup at_entry = {&p->entry.function, entry_arguments, first->sp_slots * 8LL,
@@ -439,7 +454,7 @@ static int compile(const struct endpoint *ep, struct plan *p, const char *entry_
 		return r;
 	p->wire = code->wire;
 	p->nameless = code->nameless;
-	*ret_keep = code->registers | (code->reads_memory ? SITE_KEEP_MEMORY : 0);
+	*ret_keep = kept_for(code);
 	for (uint32_t i = 0; i < p->wire.n_leave_ops; i++)
 		p->wants_return_value |= p->wire.leave_ops[i].code == WIRE_OP_REG &&
 					 p->wire.leave_ops[i].arg == WIRE_REG_RAX;
@@ -455,8 +470,8 @@ static void move_registers(struct wire_op *ops, uint32_t n, const struct site *s
 			ops[i].arg = site->moved[ops[i].arg];
 }
 
-static int choose_sites(const struct endpoint *ep, const struct plan_options *o, uint32_t keep,
-			struct plan *p, struct errmsg *e)
+static int choose_sites(const struct endpoint *ep, const struct plan_options *o,
+			const struct kept *keep, struct plan *p, struct errmsg *e)
 {
 	/* The handler must see the return address before a uretprobe replaces it. */
 	bool first_byte = p->leave == LEAVE_URETPROBE;
@@ -464,14 +479,13 @@ static int choose_sites(const struct endpoint *ep, const struct plan_options *o,
 	int r = 0;
 
 	if (p->entry.n == 0)
-		r = choose_site(&p->entry, first_byte ? ARGUMENTS : keep, o, ep, e);
+		r = choose_site(&p->entry, first_byte ? ARGUMENTS : keep->at_entry, o, ep, e);
 	if (r == 0 && first_byte)
 		p->entry.places[0].site = (struct site){.vaddr = p->entry.function.vaddr,
 							.cheap = p->entry.places[0].site.cheap &&
 								 p->entry.places[0].site.off == 0};
-	/* The end's condition may read any argument. */
 	if (r == 0 && endpoint_end(ep) && p->end.n == 0)
-		r = choose_site(&p->end, ARGUMENTS, o, ep, e);
+		r = choose_site(&p->end, keep->at_end, o, ep, e);
 	if (r == 0 && p->leave == LEAVE_RET) {
 		r = plan_rets(&p->entry.function, endpoint_text(ep), &p->rets, e);
 		r = r < 0 ? r : part_entry(p, ep, e);
@@ -486,7 +500,8 @@ static int choose_sites(const struct endpoint *ep, const struct plan_options *o,
 
 /* The conditions and names that are read at the end are one program for both of its functions. */
 static int add_other_end(const struct resolve_input *in, const struct endpoint *ep,
-			 const struct plan_options *o, struct plan *p, struct errmsg *e)
+			 const struct plan_options *o, uint32_t keep, struct plan *p,
+			 struct errmsg *e)
 {
 	AUTO_FREE struct plan_target *t = calloc(1, sizeof(*t));
 	const struct site *first = &p->end.places[0].site;
@@ -499,11 +514,11 @@ static int add_other_end(const struct resolve_input *in, const struct endpoint *
 		return errmsg_set(e, -EOPNOTSUPP,
 				  "endpoint '%s': its two end functions are not in the same file",
 				  endpoint_text(ep));
-	r = choose_site(t, ARGUMENTS, o, ep, e);
+	r = choose_site(t, keep, o, ep, e);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < SITE_REGISTERS; i++)
-		if (ARGUMENTS & 1U << i && t->places[0].site.moved[i] != first->moved[i])
+		if (keep & 1U << i && t->places[0].site.moved[i] != first->moved[i])
 			return errmsg_set(
 				e, -EOPNOTSUPP,
 				"endpoint '%s': its two end functions have their arguments in different registers",
@@ -518,7 +533,7 @@ int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
 {
 	AUTO_FREE char *entry_arguments = NULL;
 	AUTO_FREE char *end_arguments = NULL;
-	uint32_t keep = 0;
+	struct kept keep = {0};
 	int r;
 
 	memset(p, 0, sizeof(*p));
@@ -536,9 +551,9 @@ int plan_endpoint(const struct resolve_input *in, const struct endpoint *ep,
 	if (r == 0 && endpoint_target(ep)->kind == ENDPOINT_USDT && !endpoint_end(ep))
 		r = enclose(ep, p, e);
 	r = r < 0 ? r : compile(ep, p, entry_arguments, end_arguments, &keep, e);
-	r = r < 0 ? r : choose_sites(ep, o, keep, p, e);
+	r = r < 0 ? r : choose_sites(ep, o, &keep, p, e);
 	if (r == 0 && endpoint_other_end(ep))
-		r = add_other_end(in, ep, o, p, e);
+		r = add_other_end(in, ep, o, keep.at_end, p, e);
 	if (r < 0)
 		return r;
 	if (p->leave == LEAVE_URETPROBE)

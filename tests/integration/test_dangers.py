@@ -75,11 +75,16 @@ def pages_that_the_caller_brings_in(name):
 def stores_matter_only_to_who_reads_memory():
     """Where the probe goes, and why not to the cheap place."""
     with Target("dangers", "store_first", 4) as target:
-        want = {"store_first(uint(arg1))": "jz .*: cheap", "store_first(str(arg1))": "DEAR, single-stepped .it writes memory"}
+        # As the end of a call, too.
+        want = {"store_first(uint(arg1))": "jz .*: cheap", "store_first(str(arg1))": "DEAR, single-stepped .it writes memory",
+                "play_store_first;end=store_first": "jz .*: cheap",
+                'play_store_first;end=store_first;end-if=str(arg1)=="x"': "DEAR, single-stepped .it writes memory"}
         for spec, site in want.items():
             _, out, _ = spanprof("probes", "-p", target.pid, "--check", spec, "--for", "100ms")
-            line = re.search("(?m)^site .*$", out)
-            check(line and re.search(site, line[0]), f"{spec}: {out}")
+            lines = re.findall("(?m)^site .*$", out)
+            check(lines and re.search(site, lines[-1]), f"{spec}: {out}")
+        _, out, _ = spanprof("probes", "-p", target.pid, "store_first")
+        check(re.search(r"(?m)^cheap .* store_first \(dangers\) .*: DEAR with a name: it writes memory", out), out)
         target.play()
         check(target.end() == 0, "the target's own checks")
 

@@ -40,6 +40,15 @@ static void losses_are_told_from_statistics(void **state)
 	assert_true(counter_is_loss(COUNTER_EXEC_LATE));
 }
 
+/* Of several causes none is said to be the one. */
+static void causes_are_told(void **state)
+{
+	const char *help = counter_help(WIRE_C_WINDOW_FAULT);
+
+	assert_non_null(strstr(help, "swapped out"));
+	assert_non_null(strstr(help, "unmapped"));
+}
+
 static void adds_each(void **state)
 {
 	struct counters a = {.v = {1, 2}}, b = {.v = {10, 20}};
@@ -58,6 +67,7 @@ int main(void)
 		cmocka_unit_test(names_are_unique),
 		cmocka_unit_test(bad_ids_have_no_name),
 		cmocka_unit_test(losses_are_told_from_statistics),
+		cmocka_unit_test(causes_are_told),
 		cmocka_unit_test(adds_each),
 	};
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "model/decode.h"
+#include "pipe/turns.h"
 
 #define LATE_NS 60000000000ULL /* after the end of the run, while its last records are read */
 
@@ -24,6 +25,8 @@ void capture_check_add(struct capture_check *c, const void *record, size_t bytes
 		c->of[ev.end->ep_id].n_ended++;
 	c->n_lost += ev.end->n_lost;
 }
+
+enum { CPUS_MAX = 8192 }; /* of Linux */
 
 /* a <= b, but for calls that came and went while the figures were read. */
 static bool is_within(uint64_t a, uint64_t b)
@@ -88,5 +91,30 @@ int capture_check_totals(const struct capture_check *c, uint64_t end_ns, const s
 		return errmsg_set(e, -EBADMSG,
 				  "records came %" PRIu64 " s after the end of the run",
 				  (c->last_ns - end_ns) / 1000000000);
+	return 0;
+}
+
+/* CPU time that so many processes can have used in a run. */
+static bool is_cpu_time(uint64_t cpu_ns, uint64_t duration_ns)
+{
+	return cpu_ns / CPUS_MAX <= duration_ns || cpu_ns / CPUS_MAX - duration_ns <= LATE_NS;
+}
+
+int capture_check_turns(const struct profile_turns *t, uint64_t duration_ns, struct errmsg *e)
+{
+	if (t->probed_ns > duration_ns)
+		return errmsg_set(e, -EBADMSG, "functions were probed for longer than the run");
+	/* A rest is before each but the first. */
+	if (!t->n_turns || !is_within(t->n_turns - 1, duration_ns / TURNS_REST_MIN_NS))
+		return errmsg_set(e, -EBADMSG,
+				  "functions were probed in %" PRIu64 " turns in a run of %" PRIu64
+				  " s",
+				  t->n_turns, duration_ns / 1000000000);
+	if (!is_cpu_time(t->cpu_ns, duration_ns) || !is_cpu_time(t->cost_ns, duration_ns))
+		return errmsg_set(e, -EBADMSG,
+				  "%" PRIu64 " s of CPU time, and %" PRIu64
+				  " s for probes, in a run of %" PRIu64 " s",
+				  t->cpu_ns / 1000000000, t->cost_ns / 1000000000,
+				  duration_ns / 1000000000);
 	return 0;
 }

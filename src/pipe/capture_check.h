@@ -16,6 +16,7 @@
 #include "bpf/wire.h"
 #include "model/counters.h"
 #include "model/latency.h"
+#include "model/profile.h"
 
 /* What the records say. All-zero: there were none. */
 struct capture_check {
@@ -32,6 +33,8 @@ void capture_check_add(struct capture_check *c, const void *record, size_t bytes
 /* 0, or -EBADMSG and what is wrong, as the end of a sentence. */
 int capture_check_latency(const struct capture_check *c, uint32_t ep_id, const struct latency *l,
 			  struct errmsg *e);
+/* share_ppm of the turns is not 0. */
+int capture_check_turns(const struct profile_turns *t, uint64_t duration_ns, struct errmsg *e);
 int capture_check_totals(const struct capture_check *c, uint64_t end_ns, const struct counters *t,
 			 struct errmsg *e);
 

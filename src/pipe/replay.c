@@ -228,9 +228,8 @@ static int check_totals(struct replay *r, uint64_t end_ns, const struct counters
 	struct errmsg why = {};
 	int e = capture_check_totals(&r->check, end_ns, c, &why);
 
-	if (!e && p->turns.probed_ns > end_ns - p->start_mono_ns)
-		e = errmsg_set(&why, -EBADMSG, "functions were probed for longer than the run");
-
+	if (!e && p->turns.share_ppm)
+		e = capture_check_turns(&p->turns, end_ns - p->start_mono_ns, &why);
 	for (uint32_t i = 1; i < p->endpoints.n && !e; i++)
 		e = capture_check_latency(&r->check, i - 1, &p->endpoints.at[i].latency, &why);
 	return e ? errmsg_set(r->e, e, "'%s' contradicts itself: %s; record it again", r->name,

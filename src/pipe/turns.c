@@ -11,9 +11,6 @@
 #define TURN_MIN_NS    (750 * MS_NS)
 #define TURN_SPREAD_NS (500 * MS_NS)
 
-/* Taking probes off and putting them back costs something, too: not for less than this. */
-#define REST_MIN_NS (1000 * MS_NS)
-
 /* A turn ends before its time when it takes longer than this to pay for it. */
 #define REST_MAX_NS (20000 * MS_NS)
 
@@ -127,7 +124,7 @@ static bool is_over(struct turns *t, const struct turns_look *look)
 			return true;
 		return look->is_gone && look->is_calm;
 	case TURNS_OFF:
-		return look->is_gone && t->debt_ns <= -t->ahead_ns && wall_ns >= REST_MIN_NS;
+		return look->is_gone && t->debt_ns <= -t->ahead_ns && wall_ns >= TURNS_REST_MIN_NS;
 	}
 	return false;
 }

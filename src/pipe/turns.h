@@ -24,6 +24,9 @@ enum turns_state {
 /* The longest time for which calls are drained; what is open then is cut. */
 #define TURNS_DRAIN_MAX_NS 10000000000ULL
 
+/* Taking probes off and putting them back costs something, too: not for less than this. */
+#define TURNS_REST_MIN_NS 1000000000ULL
+
 struct turns {
 	uint32_t share_ppm; /* of the CPU time: the budget; 0: none, probes are always on */
 	enum turns_state state;

@@ -146,6 +146,44 @@ static void bad_records_are_no_records(void **state)
 	assert_int_equal(c.of[0].n_ended, 0);
 }
 
+static void no_turns(const struct profile_turns *t, const char *why)
+{
+	struct errmsg e = {};
+
+	assert_int_equal(capture_check_turns(t, 60 * SECOND, &e), -EBADMSG);
+	if (!strstr(e.text, why))
+		fail_msg("no '%s' in '%s'", why, e.text);
+}
+
+static void turns_have_room_in_the_run(void **state)
+{
+	const struct profile_turns good = {.share_ppm = 10000,
+					   .n_turns = 30,
+					   .probed_ns = 30 * SECOND,
+					   .cost_ns = SECOND,
+					   .cpu_ns = 100 * SECOND};
+	struct profile_turns t = good;
+
+	assert_int_equal(capture_check_turns(&t, 60 * SECOND, NULL), 0);
+	t.n_turns = 1;
+	assert_int_equal(capture_check_turns(&t, 60 * SECOND, NULL), 0);
+	t.n_turns = 0;
+	no_turns(&t, "in 0 turns");
+	t.n_turns = UINT64_MAX;
+	no_turns(&t, "in 18446744073709551615 turns in a run of 60 s");
+	t = good;
+	t.probed_ns = 61 * SECOND;
+	no_turns(&t, "for longer than the run");
+	t.probed_ns = UINT64_MAX;
+	no_turns(&t, "for longer than the run");
+	t = good;
+	t.cpu_ns = UINT64_MAX;
+	no_turns(&t, "s of CPU time");
+	t = good;
+	t.cost_ns = 10000000 * SECOND;
+	no_turns(&t, "100 s of CPU time, and 10000000 s for probes, in a run of 60 s");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -156,6 +194,7 @@ int main(void)
 		cmocka_unit_test(hidden_losses),
 		cmocka_unit_test(records_from_after_the_end),
 		cmocka_unit_test(bad_records_are_no_records),
+		cmocka_unit_test(turns_have_room_in_the_run),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,6 +162,12 @@ static void put_head(const struct profile *p, FILE *out)
 		"# spanprof: wall time in us; %" PRIu64 " of %" PRIu64
 		" snapshots kept (completeness %.4f), %" PRIu64 " of them with incomplete stacks\n",
 		s.n_kept, s.n_due, summary_completeness(&s), s.n_incomplete);
+	if (p->turns.share_ppm)
+		fprintf(out,
+			"# probed for %.3f of %.3f s, in %" PRIu64
+			" turns, to stay below %.4g %% of the CPU time; cost %.3f of %.3f s\n",
+			p->turns.probed_ns / 1e9, p->duration_ns / 1e9, p->turns.n_turns,
+			p->turns.share_ppm / 1e4, p->turns.cost_ns / 1e9, p->turns.cpu_ns / 1e9);
 	for (unsigned int i = 0; i < COUNTER_MAX; i++)
 		if (p->counters.v[i] && counter_is_loss(i))
 			fprintf(out, "# lost: %" PRIu64 " %s\n", p->counters.v[i], counter_name(i));

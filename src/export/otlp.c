@@ -131,6 +131,32 @@ static int add_profile_attribute(struct otlp *b, const char *key, const struct o
 	return r ? r : vec_push(&b->profile_attributes, idx);
 }
 
+/* As run.probed of JSON. */
+static int find_turns_attributes(struct otlp *b)
+{
+	const struct profile_turns *t = &b->p->turns;
+	const struct {
+		const char *key;
+		uint64_t number;
+	} numbers[] = {
+		{"spanprof.probed.duration_ns", t->probed_ns},
+		{"spanprof.probed.turns", t->n_turns},
+		{"spanprof.probed.cost_ns", t->cost_ns},
+		{"spanprof.probed.cpu_ns", t->cpu_ns},
+	};
+	int r;
+
+	if (!t->share_ppm)
+		return 0;
+	r = add_profile_attribute(
+		b, "spanprof.probed.max_overhead",
+		&(struct otlp_value){.is_real = true, .real = t->share_ppm / 1e6});
+	for (size_t i = 0; i < ARRAY_SIZE(numbers) && !r; i++)
+		r = add_profile_attribute(b, numbers[i].key,
+					  &(struct otlp_value){.number = numbers[i].number});
+	return r;
+}
+
 /* What is missing from the run: the same for the profile of each process. */
 static int find_profile_attributes(struct otlp *b)
 {
@@ -148,6 +174,8 @@ static int find_profile_attributes(struct otlp *b)
 	if (!r)
 		r = add_profile_attribute(b, "spanprof.snapshots.kept",
 					  &(struct otlp_value){.number = s.n_kept});
+	if (!r)
+		r = find_turns_attributes(b);
 	for (unsigned int i = 0; i < COUNTER_MAX && !r; i++) {
 		if (!b->p->counters.v[i] || !counter_is_loss(i))
 			continue;

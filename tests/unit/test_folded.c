@@ -41,6 +41,23 @@ static uint64_t wall_ns(const struct profile *p)
 	return sum;
 }
 
+static void turns_are_told(void **state)
+{
+	struct profile *p = sample_profile_orders();
+	const struct export_options o = {};
+	size_t n = 0, lines = 0;
+	char *text;
+
+	p->turns = (struct profile_turns){10000, 3, 2000000000, 30000000, 4000000000};
+	text = export_text("folded", p, &o, &n);
+	assert_non_null(strstr(
+		text,
+		"\n# probed for 2.000 of 30.000 s, in 3 turns, to stay below 1 % of the CPU time; cost 0.030 of 4.000 s\n"));
+	assert_int_equal(sum_of(text, &lines), wall_ns(p) / 1000);
+	free(text);
+	profile_free(p);
+}
+
 static void totals_equal_the_samples(void **state)
 {
 	struct profile *all[] = {sample_profile_orders(), sample_profile_unfinished(),
@@ -169,6 +186,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(totals_equal_the_samples),
+		cmocka_unit_test(turns_are_told),
 		cmocka_unit_test(rounding_does_not_lose_time),
 		cmocka_unit_test(time_below_a_microsecond_is_shown),
 		cmocka_unit_test(separators_in_names_are_replaced),

@@ -156,6 +156,35 @@ static void profiles_say_what_is_missing(void **state)
 	profile_free(p);
 }
 
+static void turns_are_told(void **state)
+{
+	struct profile *p = sample_profile_orders();
+	Otlp__ProfilesData *m;
+	const Otlp__Profile *out;
+	const int32_t *a;
+	size_t n;
+
+	p->turns = (struct profile_turns){10000, 3, 2000, 30, 4000};
+	m = decode(p);
+	assert_sound(m);
+	out = m->resource_profiles[0]->scope_profiles[0]->profiles[0];
+	a = out->attribute_indices;
+	n = out->n_attribute_indices;
+	assert_true(attribute(m, a, n, "spanprof.probed.max_overhead")->double_value == 0.01);
+	assert_int_equal(attribute(m, a, n, "spanprof.probed.duration_ns")->int_value, 2000);
+	assert_int_equal(attribute(m, a, n, "spanprof.probed.turns")->int_value, 3);
+	assert_int_equal(attribute(m, a, n, "spanprof.probed.cost_ns")->int_value, 30);
+	assert_int_equal(attribute(m, a, n, "spanprof.probed.cpu_ns")->int_value, 4000);
+	otlp__profiles_data__free_unpacked(m, NULL);
+	p->turns.share_ppm = 0;
+	m = decode(p);
+	out = m->resource_profiles[0]->scope_profiles[0]->profiles[0];
+	assert_null(attribute(m, out->attribute_indices, out->n_attribute_indices,
+			      "spanprof.probed.turns"));
+	otlp__profiles_data__free_unpacked(m, NULL);
+	profile_free(p);
+}
+
 static void mappings_have_build_ids_and_frames_a_type(void **state)
 {
 	struct profile *p = sample_profile_orders();
@@ -260,6 +289,7 @@ int main(void)
 		cmocka_unit_test(totals_equal_the_samples),
 		cmocka_unit_test(samples_carry_their_attributes),
 		cmocka_unit_test(profiles_say_what_is_missing),
+		cmocka_unit_test(turns_are_told),
 		cmocka_unit_test(mappings_have_build_ids_and_frames_a_type),
 		cmocka_unit_test(each_process_is_a_resource),
 		cmocka_unit_test(hostile_names_come_out_escaped),

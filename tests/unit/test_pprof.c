@@ -268,16 +268,22 @@ static void inlined_frames_are_lines_of_one_location(void **state)
 static void comments_say_what_is_missing(void **state)
 {
 	struct profile *p = sample_profile_orders();
-	Pprof__Profile *m = decode(p);
-	bool complete = false, lost = false;
+	bool complete = false, lost = false, turns = false;
+	Pprof__Profile *m;
 
+	p->turns = (struct profile_turns){10000, 3, 2000, 30, 4000};
+	m = decode(p);
 	for (size_t i = 0; i < m->n_comment_str; i++) {
 		const char *c = text(m, m->comment_str[i]);
 
 		complete |= !strncmp(c, "completeness: 0.88", 18);
+		turns |= !strcmp(
+			c,
+			"probed for 2000 of 30000000000 ns, in 3 turns, to stay below 1 % of the CPU time; cost 30 of 4000 ns");
 		lost |= !strcmp(c, "lost: 2 ring_full_snapshot");
 	}
 	assert_true(complete);
+	assert_true(turns);
 	assert_true(lost);
 	pprof__profile__free_unpacked(m, NULL);
 	profile_free(p);

@@ -78,7 +78,7 @@ static void note_tracer(struct doctor *d, pid_t pid)
 
 	if (!tracer)
 		return;
-	process_exe_path(tracer, path, sizeof(path));
+	process_shown_path(tracer, path, sizeof(path));
 	doctor_add(d, FINDING_WARN, GROUP_PROCESS, "debugger",
 		   "quit it, or delete its breakpoints on probed functions before spanprof ends",
 		   "traced by process %d (%.200s)", tracer, path);
@@ -206,12 +206,24 @@ static void note_module(struct doctor *d, struct binary *b, bool is_exe, const c
 		   s.n ? best_source(&s) : "none", dwarf ? "yes" : "no", debug);
 }
 
+/* By its own name and by that of its file, which its stacks show. */
+static void note_program(struct doctor *d, pid_t pid)
+{
+	char file[PROCESS_PATH_MAX], path[PROCESS_PATH_MAX];
+	bool same;
+
+	process_exe_path(pid, file, sizeof(file));
+	process_shown_path(pid, path, sizeof(path));
+	same = !strcmp(file, path);
+	doctor_add(d, FINDING_OK, GROUP_PROCESS, "program", NULL, "%d: %.200s%s%.100s", pid, path,
+		   same ? "" : ", a link to ", same ? "" : text_base_name(file));
+}
+
 void doctor_check_process(struct doctor *d, pid_t pid, const char *debug_dirs)
 {
 	struct resolve_module mods[MODULES_MAX];
 	struct inspect i = {0};
 	struct errmsg e = {""};
-	char path[PROCESS_PATH_MAX];
 	struct binary *exe;
 	size_t n;
 
@@ -219,8 +231,7 @@ void doctor_check_process(struct doctor *d, pid_t pid, const char *debug_dirs)
 		doctor_add(d, FINDING_FAIL, GROUP_PROCESS, "process", NULL, "%s", e.text);
 		return;
 	}
-	process_exe_path(pid, path, sizeof(path));
-	doctor_add(d, FINDING_OK, GROUP_PROCESS, "program", NULL, "%d: %.200s", pid, path);
+	note_program(d, pid);
 	note_tracer(d, pid);
 	n = resolve_modules(&i.input, NULL, mods, MODULES_MAX);
 	if (n == 0)

@@ -115,6 +115,14 @@ void hints_nameless(struct engine *e, size_t n, const struct profile *p)
 	}
 }
 
+static void tell_stranger(const struct preset *p, pid_t pid)
+{
+	char path[PROCESS_PATH_MAX];
+
+	process_shown_path(pid, path, sizeof(path));
+	log_info("preset '%s' is for %s; process %d runs %s", p->name, p->exes.at[0], pid, path);
+}
+
 void hints_strangers(const struct run_options *o, const struct preset *p)
 {
 	char path[PROCESS_PATH_MAX];
@@ -122,8 +130,7 @@ void hints_strangers(const struct run_options *o, const struct preset *p)
 	for (size_t i = 0; p->exes.n && i < o->pids.n; i++) {
 		process_exe_path(o->pids.at[i], path, sizeof(path));
 		if (path[0] && !preset_is_for(p, path))
-			log_info("preset '%s' is for %s; process %d runs %s", p->name,
-				 p->exes.at[0], o->pids.at[i], path);
+			tell_stranger(p, o->pids.at[i]);
 	}
 }
 
@@ -141,6 +148,7 @@ void hints_presets(pid_t pid)
 		if (preset_is_for(p, path))
 			used += (size_t)snprintf(names + used, sizeof(names) - used,
 						 "%s--preset %s", used ? ", " : "", p->name);
+	process_shown_path(pid, path, sizeof(path));
 	if (used)
 		log_info("requests of %s are known, see 'spanprof presets': %s", path, names);
 	presets_free(all);
@@ -247,7 +255,7 @@ static void tell_traced(pid_t pid, const char *what)
 
 	if (!tracer)
 		return;
-	process_exe_path(tracer, path, sizeof(path));
+	process_shown_path(tracer, path, sizeof(path));
 	log_warning("process %d is traced by process %d (%s): %s", pid, tracer, path, what);
 }
 

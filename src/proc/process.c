@@ -180,6 +180,26 @@ void process_exe_path(pid_t pid, char *buf, size_t n)
 		buf[got - (sizeof(deleted) - 1)] = 0;
 }
 
+void process_shown_path(pid_t pid, char *buf, size_t n)
+{
+	char path[PROCESS_PATH_MAX + 64];
+	struct process p;
+	struct stat st;
+	const char *base;
+	int root_bytes, dir_bytes;
+
+	process_exe_path(pid, buf, n);
+	base = strrchr(buf, '/');
+	if (!base || read_basics(pid, &p) || !p.comm[0] || strchr(p.comm, '/'))
+		return;
+	root_bytes = snprintf(path, sizeof(path), "/proc/%d/root", pid);
+	dir_bytes = (int)(base + 1 - buf);
+	snprintf(path + root_bytes, sizeof(path) - (size_t)root_bytes, "%.*s%s", dir_bytes, buf,
+		 p.comm);
+	if (stat(path, &st) == 0 && st.st_dev == p.exe_dev && st.st_ino == p.exe_ino)
+		snprintf(buf, n, "%s", path + root_bytes);
+}
+
 static void close_dir(DIR **d)
 {
 	if (*d)

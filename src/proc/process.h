@@ -54,6 +54,11 @@ int process_check_program(int fd, const char *who, struct errmsg *e);
 
 /* The path of its executable as the process sees it, " (deleted)" cut off; "" when unknown. */
 void process_exe_path(pid_t pid, char *buf, size_t n);
+/*
+ * The same for people: by the name that the process has, where that is another one of the same file, in the same
+ * folder. Debian's redis-server is a link to redis-check-rdb.
+ */
+void process_shown_path(pid_t pid, char *buf, size_t n);
 
 /* All processes. 0, -ENOMEM, or an errno of /proc. */
 int process_scan(struct process_list *ret);

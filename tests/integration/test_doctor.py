@@ -91,6 +91,18 @@ def run_agrees(prefix, refused, program):
 
 
 @test
+def a_process_has_its_own_name():
+    """Not another one of its file, as redis-server that is a link to redis-check-rdb."""
+    with folder() as path:
+        shutil.copy(TARGETS / "scenes", path / "file")
+        (path / "link").symlink_to("file")
+        for name, want in (("link", f"{path}/link, a link to file"), ("file", f"{path}/file")):
+            with Target(path / name, "returns", truth=path / "truth") as target:
+                _, out, err = spanprof("doctor", "-p", target.pid)
+                check(re.search(rf"(?m)^ *ok +program +{target.pid}: {re.escape(want)}$", out), out + err)
+
+
+@test
 def hidden_kernel_symbols():
     """Without CAP_SYSLOG kernel frames have no names: doctor says it with its remedy, and run in one line."""
     with open("/proc/sys/kernel/kptr_restrict", encoding="ascii") as file:

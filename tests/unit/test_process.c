@@ -18,7 +18,7 @@ static void test_this_process_is_described(void **state)
 {
 	struct process p;
 	struct errmsg e = {};
-	char path[PROCESS_PATH_MAX];
+	char path[PROCESS_PATH_MAX], shown[PROCESS_PATH_MAX];
 
 	assert_int_equal(process_read(getpid(), &p, &e), 0);
 	assert_int_equal(p.pid, getpid());
@@ -29,6 +29,8 @@ static void test_this_process_is_described(void **state)
 	assert_true(process_is_alive(&p));
 	process_exe_path(getpid(), path, sizeof(path));
 	assert_non_null(strstr(path, "test_process"));
+	process_shown_path(getpid(), shown, sizeof(shown));
+	assert_string_equal(shown, path);
 }
 
 static void test_missing_process_is_named(void **state)

@@ -2,6 +2,7 @@
 #include "export/text_node.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,8 @@ const char *text_node_where(const struct profile *p, uint32_t frame, uint32_t mo
 			 text_base_name(strpool_get(p->strings, p->modules.at[module].path)));
 	return buf;
 }
+
+#define MORE ", ..." /* behind the parts of a state that are shown */
 
 struct part {
 	char label[32];
@@ -70,22 +73,39 @@ static const char *short_label(const struct part *part)
 	return cause ? cause + 2 : part->label;
 }
 
+/* Whether so much of it is nearly all of the node's own time. */
+static bool is_most(const struct tree_node *node, uint64_t ns)
+{
+	return ns >= node->self_ns / 20 * 19;
+}
+
+/* The first two, or the first; a reader sees that there is more, if there is room for that. */
+static void print_parts(const struct tree_node *node, const struct part parts[2], unsigned int max,
+			char *buf, size_t n)
+{
+	const bool all = is_most(node, parts[0].ns + parts[1].ns);
+	int used = snprintf(buf, n, "%s %.1f, %s %.1f%s", short_label(&parts[0]), parts[0].ns / 1e6,
+			    short_label(&parts[1]), parts[1].ns / 1e6, all ? "" : MORE);
+
+	if (used > (int)max)
+		used = snprintf(buf, n, "%s %.1f%s", short_label(&parts[0]), parts[0].ns / 1e6,
+				MORE);
+	if (used > (int)max)
+		snprintf(buf, n, "%s %.1f", short_label(&parts[0]), parts[0].ns / 1e6);
+}
+
 enum line_style text_node_state(const struct tree_node *node, unsigned int max, char *buf, size_t n)
 {
 	struct part parts[PARTS_MAX];
 	size_t n_parts = parts_of(node, parts);
-	int used = 0;
 
 	buf[0] = 0;
 	if (!n_parts)
 		return LINE_PLAIN;
-	if (parts[0].ns < node->self_ns / 20 * 19)
-		used = snprintf(buf, n, "%s %.1f, %s %.1f", short_label(&parts[0]),
-				parts[0].ns / 1e6, short_label(&parts[1]), parts[1].ns / 1e6);
-	if (used > (int)max)
-		snprintf(buf, n, "%s %.1f", short_label(&parts[0]), parts[0].ns / 1e6);
-	else if (!used)
+	if (is_most(node, parts[0].ns))
 		snprintf(buf, n, "%s", parts[0].label);
+	else
+		print_parts(node, parts, max, buf, n);
 	return parts[0].label[0] == 'b'   ? LINE_RED
 	       : parts[0].label[0] == 'r' ? LINE_YELLOW
 					  : LINE_GREEN;

@@ -12,7 +12,7 @@ const char *text_node_where(const struct profile *p, uint32_t frame, uint32_t mo
 
 /*
  * What the node's own time went into: the state that holds nearly all of it, or the first two, or
- * only the first when two do not fit into max columns. Returns the style of the first one.
+ * only the first when two do not fit into max columns, and "..." for others. Returns the style of the first one.
  */
 enum line_style text_node_state(const struct tree_node *node, unsigned int max, char *buf,
 				size_t n);

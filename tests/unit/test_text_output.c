@@ -385,6 +385,35 @@ static void names_are_whole_beside_a_state(void **state)
 	free(text);
 }
 
+/* Three states have a function's time, of which two are shown: there is no other place where a reader sees that. */
+static void states_that_are_left_out_are_told(void **state)
+{
+	const struct export_options wide = {}, narrow = {.columns = 60};
+	struct profile *p[2];
+	char *text;
+
+	for (int i = 0; i < 2; i++) {
+		uint32_t ep, exe, stack = 0, run[2];
+
+		p[i] = sample_profile_bare();
+		ep = sample_endpoint(p[i], "handle", 1, 1);
+		exe = sample_module(p[i], "/bin/x", 1, 0x1000);
+		run[0] = sample_location(p[i], exe, "mixed", "a.c", 7, 0);
+		run[1] = sample_location(p[i], exe, "handle", "", 0, 0);
+		assert_int_equal(profile_add_stack(p[i], run, 2, STACK_STOP_ENDPOINT, &stack), 0);
+		sample_span(p[i], ep, "handle", 1, 2000);
+		sample_wall(p[i], stack, SAMPLE_RUNQ, -1, 500000);
+		sample_wall(p[i], stack, SAMPLE_ONCPU, -1, 400000);
+		sample_wall(p[i], stack, SAMPLE_BLOCKED, 202, 300000);
+	}
+	text = write_text(p[0], &wide);
+	assert_non_null(strstr(text, "  run queue 500.0, on-CPU 400.0, ...\n"));
+	free(text);
+	text = write_text(p[1], &narrow);
+	assert_non_null(strstr(text, " run queue 500.0, ...\n"));
+	free(text);
+}
+
 /* In a bucket of the histogram they would be anywhere between 144 and 152 ms. */
 static void quantiles_are_exact_when_each_call_is_a_span(void **state)
 {
@@ -436,6 +465,7 @@ int main(void)
 		cmocka_unit_test(slowest_spans_are_as_many_as_asked_for),
 		cmocka_unit_test(scattered_time_is_shown_by_function),
 		cmocka_unit_test(names_are_whole_beside_a_state),
+		cmocka_unit_test(states_that_are_left_out_are_told),
 		cmocka_unit_test(reasons_of_incomplete_stacks_are_whole),
 		cmocka_unit_test(quantiles_are_exact_when_each_call_is_a_span),
 	};
